@@ -1,0 +1,52 @@
+//! Everything a frontend may say. Nothing else reaches the engine.
+
+use crate::{AskId, Block, EntryId, Json, Mode};
+
+/// One thing a frontend says.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Command {
+    /// Starts a turn, or queues for the next turn boundary while one runs.
+    Prompt {
+        /// What the user says.
+        content: Vec<Block>,
+        /// The transcript id to give it, if the frontend chose one.
+        id: Option<EntryId>,
+    },
+    /// Answers an [`crate::Ask`].
+    Answer {
+        /// The question.
+        ask: AskId,
+        /// The answer.
+        answer: Answer,
+    },
+    /// Changes the permission mode.
+    SetMode(Mode),
+    /// Changes the model from the next request on.
+    SetModel(String),
+    /// Stops the running turn; the session stays usable.
+    Interrupt,
+    /// Finishes queued turns, flushes and ends.
+    Close,
+}
+
+/// The user's answer to a question.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Answer {
+    /// Run it, this once.
+    Allow {
+        /// Replaces the call's input; judged again from the start.
+        input: Option<Json>,
+    },
+    /// Run it, and add these rules for the rest of the session.
+    AllowAlways {
+        /// Rules as in settings.
+        rules: Vec<String>,
+    },
+    /// Do not run it.
+    Deny {
+        /// Told to the model.
+        message: String,
+        /// Whether the whole turn stops too.
+        interrupt: bool,
+    },
+}

@@ -1,0 +1,162 @@
+//! What a call would do, as data: shown to the user, judged by control, scheduled by the
+//! executor, recorded in the transcript. Building one touches nothing.
+
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+
+/// A call's purpose before it runs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Intent {
+    /// One line for people, e.g. `Edit src/main.rs`.
+    pub title: String,
+    /// What the call would touch.
+    pub access: Access,
+    /// What an approval prompt should show beside the title.
+    pub preview: Preview,
+}
+
+/// What a call would touch with this input.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Access {
+    /// Only the agent's own state, such as its todo list.
+    Internal,
+    /// Reads files or trees and changes nothing.
+    Read {
+        /// Files, or roots of trees.
+        paths: Vec<PathFact>,
+    },
+    /// Creates or changes exactly these files.
+    Write {
+        /// The files.
+        paths: Vec<PathFact>,
+    },
+    /// Runs a program: effects are unknown to the scheduler.
+    Execute {
+        /// The command line as the shell will get it.
+        command: String,
+        /// Where it would start.
+        cwd: PathBuf,
+    },
+    /// Talks to a host.
+    Network {
+        /// The address.
+        url: String,
+    },
+    /// Calls a tool of an MCP server.
+    Mcp {
+        /// The server's configured name.
+        server: String,
+        /// The server's own name of the tool.
+        tool: String,
+        /// What the server claims; a hint for display and overlap, never for permission.
+        read_only: bool,
+    },
+    /// Starts another agent.
+    Agent {
+        /// The kind of agent.
+        kind: String,
+    },
+}
+
+/// One path as it was asked for and as the file system resolves it, computed once per call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PathFact {
+    /// Absolute path as written: `~` and the base directory applied, links not followed.
+    pub requested: PathBuf,
+    /// Each symbolic link met on the way, as the absolute path it stood for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hops: Vec<PathBuf>,
+    /// Where the path really leads; for a new file, its deepest existing parent is resolved.
+    pub target: PathBuf,
+    /// Whether the target exists.
+    pub exists: bool,
+}
+
+/// What an approval prompt shows.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Preview {
+    /// The title says it all.
+    None,
+    /// Plain text, such as a full command.
+    Text(String),
+    /// A unified diff.
+    Diff(String),
+}
+
+impl Access {
+    /// Whether running the call could change anything outside the agent.
+    pub fn has_effect(&self) -> bool {
+        match self {
+            Self::Internal | Self::Read { .. } => false,
+            Self::Mcp { read_only, .. } => !read_only,
+            Self::Write { .. } | Self::Execute { .. } | Self::Network { .. } | Self::Agent { .. } => true,
+        }
+    }
+
+    /// Whether two calls must keep their order and never run at the same time.
+    pub fn conflicts_with(&self, other: &Self) -> bool {
+        use Access::{Agent, Execute, Internal, Mcp, Network, Read, Write};
+        match (self, other) {
+            (Execute { .. } | Mcp { read_only: false, .. }, _)
+            | (_, Execute { .. } | Mcp { read_only: false, .. })
+            // State such as the todo list is replaced whole, so order matters.
+            | (Internal, Internal) => true,
+            (Write { paths: a }, Write { paths: b } | Read { paths: b })
+            | (Read { paths: a }, Write { paths: b }) => any_overlap(a, b),
+            (Internal | Read { .. } | Write { .. } | Network { .. } | Agent { .. } | Mcp { .. }, _) => false,
+        }
+    }
+
+    /// The paths named, if the access is about files.
+    pub fn paths(&self) -> &[PathFact] {
+        match self {
+            Self::Read { paths } | Self::Write { paths } => paths,
+            Self::Internal
+            | Self::Execute { .. }
+            | Self::Network { .. }
+            | Self::Mcp { .. }
+            | Self::Agent { .. } => &[],
+        }
+    }
+}
+
+impl PathFact {
+    /// Every spelling a rule must be tried on: as written, each hop, the target.
+    pub fn spellings(&self) -> impl Iterator<Item = &Path> {
+        [self.requested.as_path(), self.target.as_path()]
+            .into_iter()
+            .chain(self.hops.iter().map(PathBuf::as_path))
+    }
+}
+
+fn any_overlap(a: &[PathFact], b: &[PathFact]) -> bool {
+    // A tree root overlaps everything below it.
+    a.iter().any(|a| b.iter().any(|b| a.target.starts_with(&b.target) || b.target.starts_with(&a.target)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fact(path: &str) -> PathFact {
+        PathFact { requested: path.into(), hops: vec![], target: path.into(), exists: true }
+    }
+    fn read(path: &str) -> Access {
+        Access::Read { paths: vec![fact(path)] }
+    }
+    fn write(path: &str) -> Access {
+        Access::Write { paths: vec![fact(path)] }
+    }
+
+    #[test]
+    fn calls_conflict_when_one_writes_what_the_other_touches() {
+        assert!(!read("/a").conflicts_with(&read("/a")));
+        assert!(write("/a").conflicts_with(&read("/a")));
+        assert!(read("/").conflicts_with(&write("/a/b")), "a tree read covers the file written in it");
+        assert!(!write("/a").conflicts_with(&write("/ab")), "components, not string prefixes");
+        let run = Access::Execute { command: "x".into(), cwd: "/".into() };
+        assert!(run.conflicts_with(&read("/a")) && Access::Internal.conflicts_with(&run));
+    }
+}
