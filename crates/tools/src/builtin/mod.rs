@@ -1,0 +1,134 @@
+//! The tools that come with Ostler: one file each, one line each in [`all`].
+//! What they share is here; nothing here decides whether a tool may run.
+
+mod bash;
+mod diff;
+mod edit;
+mod glob;
+mod grep;
+mod lines;
+mod read;
+mod search;
+mod source;
+mod todo_write;
+mod write;
+
+use crate::{PlanContext, Tool};
+use ostler_proto::{Interrupt, Json, PathFact, ToolError, ToolSpec};
+use schemars::{JsonSchema, generate::SchemaSettings};
+use serde::de::DeserializeOwned;
+use std::path::Path;
+
+/// Every built-in tool, in the order the model sees them.
+pub fn all() -> Vec<Box<dyn Tool>> {
+    vec![
+        Box::new(read::Read::new()),
+        Box::new(write::Write::new()),
+        Box::new(edit::Edit::new()),
+        Box::new(bash::Bash::new()),
+        Box::new(grep::Grep::new()),
+        Box::new(glob::Glob::new()),
+        Box::new(todo_write::TodoWrite::new()),
+    ]
+}
+
+/// Longest result of a tool that sets no limit of its own, in characters.
+const MAX_RESULT: usize = 100_000;
+/// Largest file that is changed or compared as a whole.
+const MAX_WHOLE: u64 = 10 * 1024 * 1024;
+
+fn spec<Input: JsonSchema>(name: &str, description: &str, interrupt: Interrupt) -> ToolSpec {
+    ToolSpec {
+        name: name.to_owned(),
+        aliases: Vec::new(),
+        description: description.to_owned(),
+        schema: schema::<Input>(),
+        interrupt,
+        max_result: MAX_RESULT,
+    }
+}
+
+/// The schema of an input, as short as it can be: it goes to the model with every request.
+fn schema<Input: JsonSchema>() -> Json {
+    let settings = SchemaSettings::draft2020_12().with(|settings| {
+        settings.inline_subschemas = true;
+        settings.meta_schema = None;
+    });
+    let mut schema = settings.into_generator().into_root_schema_for::<Input>().to_value();
+    shorten(&mut schema);
+    schema
+}
+
+/// Takes out what says nothing to a model: titles, number formats, and `null` for what may be left out.
+fn shorten(schema: &mut Json) {
+    let Some(object) = schema.as_object_mut() else { return };
+    for noise in ["title", "format", "default"] {
+        object.shift_remove(noise);
+    }
+    if let Some(Json::Array(choices)) = object.shift_remove("anyOf") {
+        let real = choices.into_iter().find(|choice| choice.get("type") != Some(&Json::from("null")));
+        object.extend(real.and_then(|real| real.as_object().cloned()).unwrap_or_default());
+    }
+    if let Some(Json::Array(types)) = object.get("type") {
+        let real = types.iter().find(|kind| **kind != "null").cloned();
+        object.insert("type".to_owned(), real.unwrap_or_default());
+    }
+    if let Some(Json::Array(values)) = object.get_mut("enum") {
+        values.retain(|value| !value.is_null());
+    }
+    if let Some(Json::Object(properties)) = object.get_mut("properties") {
+        properties.values_mut().for_each(shorten);
+    }
+    if let Some(items) = object.get_mut("items") {
+        shorten(items);
+    }
+}
+
+/// Reads a tool's input, or says in words a model can act on what is wrong with it.
+fn parse<Input: DeserializeOwned>(tool: &str, input: Json) -> Result<Input, ToolError> {
+    serde_path_to_error::deserialize(input).map_err(|error| {
+        let place = match error.path().to_string() {
+            path if path == "." => String::new(),
+            path => format!("{path}: "),
+        };
+        ToolError::Failed(format!(
+            "InputValidationError: {tool} was called with wrong input: {place}{}",
+            error.inner()
+        ))
+    })
+}
+
+/// Follows a path of the model's, which may have grown spaces around it, from the working directory.
+async fn resolve(path: &str, cx: &PlanContext) -> Result<PathFact, ToolError> {
+    Ok(cx.host.resolve(path.trim(), &cx.cwd).await?)
+}
+
+/// A path as people and models read it best: relative where it is below the working directory.
+fn shown(path: &Path, cwd: &Path) -> String {
+    match path.strip_prefix(cwd) {
+        Ok(below) if below.as_os_str().is_empty() => ".".to_owned(),
+        Ok(below) => below.display().to_string(),
+        Err(_) => path.display().to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn schemas_are_plain_and_short() {
+        let mut length = 0;
+        for tool in all() {
+            let spec = tool.spec();
+            assert_eq!(spec.schema["type"], "object", "{}", spec.name);
+            assert_eq!(spec.schema["additionalProperties"], false, "{}", spec.name);
+            let text = spec.schema.to_string();
+            for noise in ["$schema", "$ref", "$defs", "title", "null", "anyOf"] {
+                assert!(!text.contains(&format!("\"{noise}\"")), "{}: {text}", spec.name);
+            }
+            length += text.len() + spec.description.len();
+        }
+        assert!(length < 8_000, "{length} bytes go to the model with every request");
+    }
+}

@@ -1,0 +1,183 @@
+//! The machine as the tools see it: paths, files and processes behind one small trait.
+//! This is the only place that opens files or starts programs; it never asks whether it may.
+
+mod capture;
+mod file;
+mod local;
+mod path;
+pub mod process;
+mod state;
+
+pub use capture::Captured;
+pub use local::Local;
+pub use process::{Exit, Finished, Shell};
+pub use state::{FileState, Lines, Standing, Version};
+
+use crate::Progress;
+use futures_util::future::BoxFuture;
+use ostler_proto::{PathFact, ToolError};
+use std::{
+    io::Read,
+    path::{Path, PathBuf},
+    time::SystemTime,
+};
+
+pub(crate) use file::open_regular;
+
+/// A content hash; equal hashes mean equal bytes.
+pub type Hash = blake3::Hash;
+
+/// The local machine, a sandbox, an editor, or a fake for tests.
+///
+/// Implementors owe: `resolve` and `stat` change nothing; `open` and `replace` take an already
+/// resolved target, fail rather than follow a symbolic link that appeared since, touch regular
+/// files only and never block on anything else; `replace` is all or nothing; dropping the future
+/// of `run` kills the whole process group it started.
+pub trait Host: Send + Sync {
+    /// Follows a path as a model wrote it, relative to `base`, to where it really leads.
+    fn resolve<'a>(&'a self, path: &'a str, base: &'a Path) -> BoxFuture<'a, Result<PathFact, HostError>>;
+
+    /// Looks at a resolved path; `None` when nothing is there.
+    fn stat<'a>(&'a self, target: &'a Path) -> BoxFuture<'a, Result<Option<Stat>, HostError>>;
+
+    /// Opens a regular file for reading.
+    fn open<'a>(&'a self, target: &'a Path) -> BoxFuture<'a, Result<Opened, HostError>>;
+
+    /// Puts a whole new content in a file's place, creating parent directories where needed.
+    fn replace(&self, replacement: Replacement) -> BoxFuture<'_, Result<Stat, HostError>>;
+
+    /// Runs a shell command to its end, showing output while it comes.
+    fn run(&self, shell: Shell, progress: Progress) -> BoxFuture<'_, Result<Finished, HostError>>;
+}
+
+/// What is known of a file without reading it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stat {
+    /// What kind of thing it is.
+    pub kind: Kind,
+    /// Length in bytes.
+    pub size: u64,
+    /// When its content last changed.
+    pub modified: SystemTime,
+}
+
+/// What stands at a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Directory,
+    /// Anything else, in words: `a named pipe`, `a socket`, …
+    Special(&'static str),
+}
+
+/// A file open for reading. Reading it blocks: do so in a blocking task.
+pub struct Opened {
+    /// The very file that was opened.
+    pub stat: Stat,
+    /// Its bytes.
+    pub reader: Box<dyn Read + Send>,
+}
+
+/// A whole new content for a file.
+#[derive(Debug, Clone)]
+pub struct Replacement {
+    /// The resolved file.
+    pub target: PathBuf,
+    /// Its new content.
+    pub bytes: Vec<u8>,
+    /// What must be there right before it is replaced.
+    pub expected: Expected,
+}
+
+/// What a [`Replacement`] replaces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Expected {
+    /// Nothing: the file is new.
+    Absent,
+    /// A file with exactly this content.
+    Content(Hash),
+}
+
+/// Why the machine did not do it.
+#[derive(Debug, thiserror::Error)]
+pub enum HostError {
+    /// The text is no path.
+    #[error("{0}")]
+    BadPath(String),
+    /// Nothing is there.
+    #[error("{} does not exist", .0.display())]
+    Missing(PathBuf),
+    /// A directory stands where a file was wanted.
+    #[error("{} is a directory, not a file", .0.display())]
+    Directory(PathBuf),
+    /// Something that is neither file nor directory.
+    #[error("{} is {kind}, not a regular file", path.display())]
+    Special {
+        /// Where.
+        path: PathBuf,
+        /// What it is.
+        kind: &'static str,
+    },
+    /// More than was asked for.
+    #[error("{} is too large: {size} bytes, at most {limit} are taken", path.display())]
+    TooLarge {
+        /// Where.
+        path: PathBuf,
+        /// How much there is.
+        size: u64,
+        /// How much is allowed.
+        limit: u64,
+    },
+    /// Somebody else changed it between looking and acting.
+    #[error("{} changed on disk in the meantime, nothing was written; read it again", .0.display())]
+    Changed(PathBuf),
+    /// The operating system refused.
+    #[error("cannot {action} {}: {error}", path.display())]
+    Io {
+        /// What was tried: `read`, `write`, …
+        action: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// What the system said.
+        error: std::io::Error,
+    },
+}
+
+impl From<HostError> for ToolError {
+    fn from(error: HostError) -> Self {
+        Self::Failed(error.to_string())
+    }
+}
+
+/// Reads a whole regular file, refusing one that is longer than `limit` bytes.
+pub async fn read_whole(host: &dyn Host, target: &Path, limit: u64) -> Result<(Stat, Vec<u8>), HostError> {
+    let Opened { stat, reader } = host.open(target).await?;
+    let path = target.to_owned();
+    if stat.size > limit {
+        return Err(HostError::TooLarge { path, size: stat.size, limit });
+    }
+    blocking(move || {
+        let mut bytes = Vec::with_capacity(usize::try_from(stat.size).unwrap_or_default());
+        // The file may grow while it is read; one byte past the limit is enough to know.
+        match reader.take(limit.saturating_add(1)).read_to_end(&mut bytes) {
+            Ok(size) if size as u64 > limit => Err(HostError::TooLarge { path, size: size as u64, limit }),
+            Ok(_) => Ok((stat, bytes)),
+            Err(error) => Err(HostError::Io { action: "read", path, error }),
+        }
+    })
+    .await
+}
+
+/// Runs work that may block on a thread of its own and hands its panic on.
+pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(value) => value,
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            // Only a runtime that is shutting down cancels a blocking task; nobody polls us again.
+            Err(_) => std::future::pending().await,
+        },
+    }
+}

@@ -1,0 +1,191 @@
+//! Follows a path, link by link, to where it really leads. Looks with `lstat` and `readlink`
+//! only, and remembers every spelling met on the way so that rules can be tried on each.
+
+use super::HostError;
+use ostler_proto::PathFact;
+use std::{
+    collections::VecDeque,
+    ffi::OsString,
+    io,
+    path::{Component, Path, PathBuf},
+};
+
+/// The kernel's own limit on symbolic links in one path.
+const MAX_HOPS: usize = 40;
+const MAX_PATH: usize = 4096;
+const MAX_NAME: usize = 255;
+
+/// Resolves `path`, as a model wrote it, against `base`. `~` stands for `home`.
+pub(super) fn resolve(path: &str, base: &Path, home: &Path) -> Result<PathFact, HostError> {
+    let absolute = absolute(path, base, home)?;
+    check_lengths(&absolute)?;
+    let requested = lexical(&absolute);
+    let mut hops = Vec::new();
+    let mut current = PathBuf::from("/");
+    let mut ahead = steps(&absolute);
+    let mut exists = true;
+    while let Some(step) = ahead.pop_front() {
+        let Step::Into(name) = step else {
+            // Links before this point are already resolved, so this is the physical parent.
+            current.pop();
+            exists = std::fs::symlink_metadata(&current).is_ok();
+            continue;
+        };
+        current.push(name);
+        match std::fs::symlink_metadata(&current) {
+            Ok(metadata) if metadata.is_symlink() => {
+                let link = std::fs::read_link(&current).map_err(|error| looking_at(&current, error))?;
+                if hops.len() == MAX_HOPS {
+                    return Err(HostError::BadPath(format!(
+                        "{} leads through more than {MAX_HOPS} symbolic links, or in a loop",
+                        requested.display()
+                    )));
+                }
+                let mut rest = steps(&link);
+                rest.extend(ahead);
+                ahead = rest;
+                if link.is_absolute() {
+                    current = PathBuf::from("/");
+                } else {
+                    current.pop();
+                }
+                let whole = walked(&current, &ahead);
+                check_lengths(&whole)?;
+                hops.push(lexical(&whole));
+            }
+            Ok(_) => exists = true,
+            Err(error) if is_missing(&error) => exists = false,
+            Err(error) => return Err(looking_at(&current, error)),
+        }
+    }
+    Ok(PathFact { requested, hops, target: current, exists })
+}
+
+/// One move through the tree.
+enum Step {
+    Into(OsString),
+    Up,
+}
+
+fn absolute(path: &str, base: &Path, home: &Path) -> Result<PathBuf, HostError> {
+    if path.is_empty() {
+        return Err(HostError::BadPath("the path is empty".to_owned()));
+    }
+    if path.contains('\0') {
+        return Err(HostError::BadPath("the path contains a NUL character".to_owned()));
+    }
+    Ok(match path.strip_prefix('~') {
+        Some("") => home.to_owned(),
+        Some(rest) if rest.starts_with('/') => home.join(rest.trim_start_matches('/')),
+        Some(_) | None => base.join(path),
+    })
+}
+
+fn check_lengths(path: &Path) -> Result<(), HostError> {
+    let too_long = path.as_os_str().len() > MAX_PATH || path.iter().any(|name| name.len() > MAX_NAME);
+    if too_long {
+        return Err(HostError::BadPath(format!(
+            "the path is too long: at most {MAX_PATH} bytes, {MAX_NAME} in one name"
+        )));
+    }
+    Ok(())
+}
+
+fn steps(path: &Path) -> VecDeque<Step> {
+    path.components()
+        .filter_map(|component| match component {
+            Component::Normal(name) => Some(Step::Into(name.to_owned())),
+            Component::ParentDir => Some(Step::Up),
+            Component::CurDir | Component::RootDir | Component::Prefix(_) => None,
+        })
+        .collect()
+}
+
+/// Where the steps ahead would lead if none of them were a link.
+fn walked(from: &Path, ahead: &VecDeque<Step>) -> PathBuf {
+    let mut whole = from.to_owned();
+    for step in ahead {
+        match step {
+            Step::Into(name) => whole.push(name),
+            Step::Up => whole.push(".."),
+        }
+    }
+    whole
+}
+
+/// `.` and `..` taken out without looking at the disk.
+fn lexical(path: &Path) -> PathBuf {
+    let mut clean = PathBuf::from("/");
+    for step in steps(path) {
+        match step {
+            Step::Into(name) => clean.push(name),
+            Step::Up => {
+                clean.pop();
+            }
+        }
+    }
+    clean
+}
+
+fn is_missing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+fn looking_at(path: &Path, error: io::Error) -> HostError {
+    HostError::Io { action: "look at", path: path.to_owned(), error }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    #[track_caller]
+    fn check(dir: &Path, path: &str, target: &str, hops: &[&str], exists: bool) {
+        let fact = resolve(path, dir, Path::new("/home/me")).unwrap();
+        let hops: Vec<PathBuf> = hops.iter().map(|hop| dir.join(hop)).collect();
+        assert_eq!((fact.target, fact.hops, fact.exists), (dir.join(target), hops, exists), "{path}");
+    }
+
+    #[test]
+    fn links_are_followed_and_remembered() {
+        let temp = tempfile::tempdir().unwrap();
+        let dir = temp.path().canonicalize().unwrap();
+        std::fs::create_dir_all(dir.join("real/deep")).unwrap();
+        symlink("real/deep", dir.join("one")).unwrap();
+        symlink(dir.join("one"), dir.join("two")).unwrap();
+        symlink("nowhere", dir.join("dangling")).unwrap();
+        check(&dir, "real/./deep/", "real/deep", &[], true);
+        check(&dir, "two/new.rs", "real/deep/new.rs", &["one/new.rs", "real/deep/new.rs"], false);
+        check(&dir, "two/..", "real", &["", "real"], true);
+        check(&dir, "dangling", "nowhere", &["nowhere"], false);
+        check(&dir, "absent/../real", "real", &[], true);
+        check(&dir, "absent/x/y", "absent/x/y", &[], false);
+        check(&dir, "absent/x/..", "absent", &[], false);
+        let fact = resolve("one/../x", &dir, &dir).unwrap();
+        assert_eq!((fact.requested, fact.target), (dir.join("x"), dir.join("real/x")), "`..` is physical");
+    }
+
+    #[test]
+    fn home_stands_for_a_tilde() {
+        let home = Path::new("/no/such/home");
+        let requested = |path: &str| resolve(path, Path::new("/base"), home).unwrap().requested;
+        assert_eq!(requested("~"), Path::new("/no/such/home"));
+        assert_eq!(requested("~/a/../b"), Path::new("/no/such/home/b"));
+        assert_eq!(requested("~user/x"), Path::new("/base/~user/x"));
+        assert_eq!(requested("/../../x"), Path::new("/x"));
+    }
+
+    #[test]
+    fn loops_and_bad_text_are_refused() {
+        let temp = tempfile::tempdir().unwrap();
+        symlink("b", temp.path().join("a")).unwrap();
+        symlink("a", temp.path().join("b")).unwrap();
+        let error = |path: &str| resolve(path, temp.path(), temp.path()).unwrap_err().to_string();
+        assert!(error("a").contains("loop"));
+        assert!(error("x\0y").contains("NUL"));
+        assert!(error("").contains("empty"));
+        assert!(error(&"n".repeat(256)).contains("too long"));
+        assert!(error(&"n/".repeat(2100)).contains("too long"));
+    }
+}
