@@ -1,0 +1,351 @@
+//! Runs proposed calls while the model is still speaking: each as soon as its input is whole,
+//! side by side where what they touch allows it, results handed out in call order.
+//! This is the only place where a plan's effect is let loose.
+
+mod call;
+mod input;
+mod scan;
+mod schedule;
+
+pub use input::CallInput;
+pub use scan::{Scan, Scanner};
+
+use crate::permission::Policy;
+use call::Worker;
+use ostler_proto::{
+    Answer, Ask, AskId, CallId, Decision, Intent, Json, Mode, StateChange, ToolCall, ToolResult, ToolSpec,
+    session::CallState,
+};
+use ostler_tools::{
+    Registry,
+    host::{FileState, Host},
+};
+use schedule::Schedule;
+use std::{
+    collections::{BTreeMap, HashMap},
+    path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, atomic::AtomicU64},
+};
+use tokio::{
+    sync::{Semaphore, mpsc, oneshot},
+    task::JoinSet,
+};
+use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
+
+/// How many calls run at once unless told otherwise.
+pub const DEFAULT_PARALLEL: usize = 10;
+
+/// What an executor needs from its session.
+pub struct Setup {
+    /// The tools.
+    pub registry: Registry,
+    /// The machine.
+    pub host: Arc<dyn Host>,
+    /// Modes and rules.
+    pub policy: Policy,
+    /// Where the session starts.
+    pub cwd: PathBuf,
+    /// Whether anybody can answer a question.
+    pub attendance: Attendance,
+    /// How many calls may run at once.
+    pub parallel: usize,
+}
+
+/// Whether anybody can answer a question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Attendance {
+    /// A person or a program will answer.
+    Attended,
+    /// Nobody will: what would ask is denied.
+    Unattended,
+}
+
+/// What an executor reports.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ExecEvent {
+    /// The judge decided about a call.
+    Decided {
+        /// The call.
+        call: CallId,
+        /// What it would do.
+        intent: Intent,
+        /// The decision.
+        decision: Decision,
+    },
+    /// A call begins to run.
+    Started {
+        /// The call.
+        call: CallId,
+        /// The tool.
+        tool: String,
+        /// What it does.
+        intent: Intent,
+    },
+    /// A running call shows output.
+    Progress {
+        /// The call.
+        call: CallId,
+        /// The output.
+        text: String,
+    },
+    /// Somebody must answer.
+    Asked(Ask),
+    /// A question needs no answer any more.
+    AskWithdrawn(AskId),
+    /// A call has its one result. These come in call order.
+    Finished(Finished),
+}
+
+/// The end of a call.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Finished {
+    /// The call.
+    pub call: ToolCall,
+    /// For the model.
+    pub result: ToolResult,
+    /// For programs.
+    pub structured: Json,
+    /// How it ended.
+    pub state: CallState,
+    /// Changes to shared state, applied already.
+    pub changes: Vec<StateChange>,
+    /// Run time without waiting.
+    pub duration_ms: u64,
+    /// What the whole turn must do about it.
+    pub turn: AfterCall,
+}
+
+/// What the turn must do after a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AfterCall {
+    /// Go on.
+    GoOn,
+    /// Stop: whoever was asked said so.
+    Interrupt,
+    /// End with this error.
+    Fatal(String),
+}
+
+/// Whether the calls of an answer could be forgotten.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Abandoned {
+    /// They are gone without a trace in the world.
+    Yes,
+    /// One of them has, or may have, changed something.
+    EffectBegan,
+}
+
+/// Decides the race between an answer being dropped and its first effect.
+enum Gate {
+    NoEffectYet,
+    EffectBegan,
+    Closed,
+}
+
+/// Runs the calls of one session.
+pub struct Executor {
+    shared: Arc<Shared>,
+    tasks: JoinSet<()>,
+    events: mpsc::Receiver<(u64, ExecEvent)>,
+    /// Finished calls that wait for an earlier one.
+    early: BTreeMap<u64, Finished>,
+    next_number: u64,
+    next_result: u64,
+    /// Parent of the tokens of all open calls.
+    cancel: CancellationToken,
+    seen_before: Option<FileState>,
+}
+
+/// What every call of the session shares.
+struct Shared {
+    registry: Registry,
+    host: Arc<dyn Host>,
+    files: Arc<FileState>,
+    policy: RwLock<Policy>,
+    cwd: Mutex<PathBuf>,
+    attendance: Attendance,
+    slots: Semaphore,
+    schedule: Arc<Schedule>,
+    tx: mpsc::Sender<(u64, ExecEvent)>,
+    asks: Mutex<HashMap<AskId, oneshot::Sender<Answer>>>,
+    next_ask: AtomicU64,
+    gate: Mutex<Gate>,
+}
+
+impl Executor {
+    /// An executor with nothing to do.
+    pub fn new(setup: Setup) -> Self {
+        let (tx, events) = mpsc::channel(256);
+        let shared = Arc::new(Shared {
+            registry: setup.registry,
+            host: setup.host,
+            files: Arc::new(FileState::default()),
+            policy: RwLock::new(setup.policy),
+            cwd: Mutex::new(setup.cwd),
+            attendance: setup.attendance,
+            slots: Semaphore::new(setup.parallel.max(1)),
+            schedule: Schedule::new(),
+            tx,
+            asks: Mutex::new(HashMap::new()),
+            next_ask: AtomicU64::new(1),
+            gate: Mutex::new(Gate::NoEffectYet),
+        });
+        Self {
+            shared,
+            tasks: JoinSet::new(),
+            events,
+            early: BTreeMap::new(),
+            next_number: 0,
+            next_result: 0,
+            cancel: CancellationToken::new(),
+            seen_before: None,
+        }
+    }
+
+    /// What the model may be offered: every tool no bare deny rule removes, in a stable order.
+    pub fn offered(&self) -> Vec<ToolSpec> {
+        let policy = self.shared.policy();
+        self.shared.registry.specs().filter(|spec| !policy.hides(&spec.name)).cloned().collect()
+    }
+
+    /// A new answer begins: from here on, effects and reads are counted for it.
+    pub fn begin_answer(&mut self) {
+        *self.shared.gate() = Gate::NoEffectYet;
+        self.seen_before = Some(self.shared.files.snapshot());
+    }
+
+    /// Takes a proposed call. It is judged and run as soon as earlier calls allow.
+    pub fn start(&mut self, call: ToolCall) {
+        let number = self.next_number;
+        self.next_number += 1;
+        let worker = Worker {
+            shared: Arc::clone(&self.shared),
+            ticket: self.shared.schedule.open(number),
+            number,
+            cancel: self.cancel.child_token(),
+        };
+        let span = tracing::info_span!("call", tool = call.name, id = %call.id);
+        self.tasks.spawn(worker.process(call).instrument(span));
+    }
+
+    /// Calls that have no result yet.
+    pub fn open_calls(&self) -> u64 {
+        self.next_number - self.next_result
+    }
+
+    /// The next report; waits forever when nothing is open. Safe to drop and call again.
+    pub async fn next(&mut self) -> ExecEvent {
+        loop {
+            if let Some(finished) = self.early.remove(&self.next_result) {
+                self.next_result += 1;
+                while self.tasks.try_join_next().is_some() {}
+                return ExecEvent::Finished(finished);
+            }
+            // The sender lives in `shared`, so the channel cannot end before we do.
+            let Some((number, event)) = self.events.recv().await else { std::future::pending().await };
+            match event {
+                // Left over from calls that were abandoned.
+                _ if number < self.next_result => {}
+                ExecEvent::Finished(finished) => {
+                    self.early.insert(number, finished);
+                }
+                event @ (ExecEvent::Decided { .. }
+                | ExecEvent::Started { .. }
+                | ExecEvent::Progress { .. }
+                | ExecEvent::Asked(_)
+                | ExecEvent::AskWithdrawn(_)) => return event,
+            }
+        }
+    }
+
+    /// Delivers an answer. An unknown or withdrawn question is ignored.
+    pub fn answer(&self, ask: AskId, answer: Answer) {
+        if let Some(waiting) = self.shared.asks().remove(&ask) {
+            // The call may have been cancelled in this very moment; then nobody needs the answer.
+            let _ = waiting.send(answer);
+        }
+    }
+
+    /// Cancels every open call. Each still gets its result, through [`Self::next`].
+    pub fn cancel(&mut self) {
+        self.cancel.cancel();
+        self.cancel = CancellationToken::new();
+    }
+
+    /// Forgets the calls of this answer, if nothing with an effect has begun since
+    /// [`Self::begin_answer`]: they are stopped, their results never appear, and what they read
+    /// counts as unseen. Otherwise nothing changes and the answer must be kept.
+    pub async fn abandon(&mut self) -> Abandoned {
+        if !self.shared.gate().close() {
+            return Abandoned::EffectBegan;
+        }
+        self.forget_all().await;
+        Abandoned::Yes
+    }
+
+    /// Stops every call, whatever it did, and forgets it: for when the session cannot go on.
+    pub async fn forget_all(&mut self) {
+        self.cancel();
+        self.tasks.shutdown().await;
+        self.early.clear();
+        self.next_result = self.next_number;
+        self.shared.asks().clear();
+        if let Some(seen) = self.seen_before.take() {
+            self.shared.files.restore(seen);
+        }
+    }
+
+    /// The permission mode.
+    pub fn mode(&self) -> Mode {
+        self.shared.policy().mode
+    }
+
+    /// Changes the permission mode for calls judged from now on.
+    pub fn set_mode(&self, mode: Mode) {
+        self.shared.policy.write().unwrap_or_else(PoisonError::into_inner).mode = mode;
+    }
+
+    /// Where relative paths start and commands run.
+    pub fn cwd(&self) -> PathBuf {
+        self.shared.cwd().clone()
+    }
+}
+
+impl Gate {
+    /// Lets an effect begin, unless its answer was dropped.
+    fn pass(&mut self) -> bool {
+        if matches!(self, Self::Closed) {
+            return false;
+        }
+        *self = Self::EffectBegan;
+        true
+    }
+
+    /// Drops the answer, unless an effect has begun.
+    fn close(&mut self) -> bool {
+        if matches!(self, Self::EffectBegan) {
+            return false;
+        }
+        *self = Self::Closed;
+        true
+    }
+}
+
+impl Shared {
+    fn policy(&self) -> std::sync::RwLockReadGuard<'_, Policy> {
+        self.policy.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn gate(&self) -> MutexGuard<'_, Gate> {
+        self.gate.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn cwd(&self) -> MutexGuard<'_, PathBuf> {
+        self.cwd.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn asks(&self) -> MutexGuard<'_, HashMap<AskId, oneshot::Sender<Answer>>> {
+        self.asks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,145 @@
+//! Where a path lies: inside the working directories, or among the names that decide about the
+//! agent or run by themselves. Component-wise on resolved paths, never by string prefix.
+
+use ostler_proto::PathFact;
+use std::path::{Component, Path, PathBuf};
+
+/// Folders whose content is policy, or is run by other tools without asking.
+const PROTECTED_FOLDERS: &[&str] = &[
+    ".git",
+    ".ostler",
+    ".claude",
+    ".codex",
+    ".cursor",
+    ".gemini",
+    ".vscode",
+    ".idea",
+    ".husky",
+    ".cargo",
+    ".devcontainer",
+    ".yarn",
+    ".mvn",
+    ".ssh",
+    ".gnupg",
+    ".aws",
+];
+
+/// Files whose content is policy, or is run by other tools without asking.
+const PROTECTED_FILES: &[&str] = &[
+    ".gitconfig",
+    ".gitmodules",
+    ".bashrc",
+    ".bash_profile",
+    ".bash_login",
+    ".bash_aliases",
+    ".bash_logout",
+    ".zshrc",
+    ".zprofile",
+    ".zshenv",
+    ".zlogin",
+    ".zlogout",
+    ".profile",
+    ".envrc",
+    ".npmrc",
+    ".yarnrc",
+    ".yarnrc.yml",
+    ".pnp.cjs",
+    ".pnp.loader.mjs",
+    ".pnpmfile.cjs",
+    "bunfig.toml",
+    ".bunfig.toml",
+    ".bazelrc",
+    ".bazelversion",
+    ".bazeliskrc",
+    ".pre-commit-config.yaml",
+    "lefthook.yml",
+    "lefthook.yaml",
+    ".lefthook.yml",
+    ".lefthook.yaml",
+    "gradle-wrapper.properties",
+    "maven-wrapper.properties",
+    ".devcontainer.json",
+    ".ripgreprc",
+    "pyrightconfig.json",
+    ".mcp.json",
+    ".claude.json",
+];
+
+/// Whether the path, every link on the way and the target lie in one of the roots.
+pub(super) fn is_inside(fact: &PathFact, roots: &[PathBuf]) -> bool {
+    fact.spellings().all(|path| {
+        // A path that still climbs is not where it seems.
+        !path.components().any(|part| part == Component::ParentDir)
+            && roots.iter().any(|root| path.starts_with(root))
+    })
+}
+
+/// Whether any spelling of the path names something protected.
+pub(super) fn is_protected(fact: &PathFact) -> bool {
+    fact.spellings().any(names_protected)
+}
+
+fn names_protected(path: &Path) -> bool {
+    let names: Vec<String> = path
+        .components()
+        .filter_map(|part| {
+            if let Component::Normal(name) = part { Some(plain(&name.to_string_lossy())) } else { None }
+        })
+        .collect();
+    let worktree = names.windows(2).any(|pair| pair[0] == ".claude" && pair[1] == "worktrees");
+    let in_folder = names
+        .iter()
+        .any(|name| PROTECTED_FOLDERS.contains(&name.as_str()) && !(name == ".claude" && worktree));
+    in_folder
+        || names.last().is_some_and(|name| PROTECTED_FILES.contains(&name.as_str()))
+        || names.windows(2).any(|pair| pair[0] == ".config" && pair[1] == "git")
+}
+
+/// The name as the most forgiving file system would compare it.
+fn plain(name: &str) -> String {
+    let visible: String = name.chars().filter(|c| !is_ignorable(*c)).collect();
+    let stream = visible.split(':').next().unwrap_or_default();
+    stream.trim_end_matches(['.', ' ']).to_lowercase()
+}
+
+fn is_ignorable(c: char) -> bool {
+    matches!(c, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn protected_names_hold_in_every_spelling() {
+        for path in [
+            "/w/.git/hooks/x",
+            "/w/.GIT/config",
+            "/w/a/.mcp.json",
+            "/w/.bashrc.",
+            "/w/.claude/settings.json",
+            "/w/.g\u{200b}it/x",
+            "/h/.config/git/config",
+        ] {
+            assert!(names_protected(Path::new(path)), "{path}");
+        }
+        for path in ["/w/git/x", "/w/src/.gitignore", "/w/.claude/worktrees/a/f", "/w/.github/x"] {
+            assert!(!names_protected(Path::new(path)), "{path}");
+        }
+    }
+
+    #[test]
+    fn inside_means_every_spelling() {
+        let roots = [PathBuf::from("/w")];
+        let fact = |requested: &str, target: &str| PathFact {
+            requested: requested.into(),
+            hops: vec![],
+            target: target.into(),
+            exists: true,
+        };
+        assert!(is_inside(&fact("/w/a", "/w/a"), &roots));
+        assert!(!is_inside(&fact("/w-evil/a", "/w-evil/a"), &roots));
+        assert!(!is_inside(&fact("/w/link", "/etc/passwd"), &roots));
+        assert!(!is_inside(&fact("/w/../etc", "/w/x"), &roots));
+    }
+}
