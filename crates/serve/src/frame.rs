@@ -1,0 +1,317 @@
+//! Envelopes as stream-json frames: one exhaustive mapping, plus the little that a frame needs to know of
+//! its predecessors. Field names here are a wire format and stay as they are.
+
+use crate::partial::Partial;
+use crate::print::{StateFrames, StreamOptions};
+use crate::result::{api_error, result};
+use ostler_proto::{
+    AgentEvent, Block, CallId, Decision, Entry, EntryId, Envelope, ErrorKind, Json, ModelEvent, Reason,
+    SessionEvent, SessionId, SessionInfo, ToolResult, TurnEnd, TurnOutcome, Usage,
+};
+use serde_json::json;
+use std::collections::HashMap;
+use uuid::Uuid;
+
+/// The protocol generation we speak, in the numbers hosts compare with.
+pub(crate) const COMPATIBLE_VERSION: &str = "2.1.325";
+
+/// What a host is told about what it asked to be told.
+pub(crate) struct Framer {
+    options: StreamOptions,
+    version: String,
+    session: SessionId,
+    in_turn: bool,
+    /// Frames that came between turns; they follow the next init, which must be first.
+    early: Vec<Json>,
+    /// The first prompt of the turn.
+    prompt: Option<EntryId>,
+    /// Tool names by call: decisions are recorded without them.
+    tools: HashMap<CallId, String>,
+    /// The entry that stands for a failed request.
+    failure: Option<(EntryId, String)>,
+    partial: Partial,
+}
+
+/// A host's view of what the session is doing.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum SessionState {
+    Running,
+    RequiresAction,
+    Idle,
+}
+
+impl Framer {
+    pub(crate) fn new(options: StreamOptions, version: String) -> Self {
+        Self {
+            options,
+            version,
+            session: SessionId(String::new()),
+            in_turn: false,
+            early: Vec::new(),
+            prompt: None,
+            tools: HashMap::new(),
+            failure: None,
+            partial: Partial::default(),
+        }
+    }
+
+    /// The frames one envelope stands for, in order.
+    pub(crate) fn frames(&mut self, envelope: &Envelope) -> Vec<Json> {
+        if envelope.agent.is_some() {
+            // Agents below the main one speak through the result of the call that started them.
+            return Vec::new();
+        }
+        self.session.clone_from(&envelope.session);
+        match &envelope.event {
+            AgentEvent::TurnStarted(info) => self.turn_started(info),
+            AgentEvent::TurnEnded(end) => self.turn_ended(end),
+            AgentEvent::Recorded(entry) => {
+                let frames = self.recorded(entry);
+                self.in_turn_only(frames)
+            }
+            AgentEvent::Requesting => self.requesting(),
+            AgentEvent::Delta(event) => self.delta(event),
+            AgentEvent::Retrying { attempt, max_attempts, delay_ms, status, kind, message: _ } => {
+                let mut frames = self.aborted();
+                frames.push(self.system(
+                    "api_retry",
+                    json!({"attempt": attempt, "max_retries": max_attempts, "retry_delay_ms": delay_ms,
+                        "error_status": status, "error": kind}),
+                ));
+                frames
+            }
+            AgentEvent::Notice { text } => {
+                let frame = self.system("informational", json!({"content": text, "level": "notice"}));
+                self.in_turn_only(vec![frame])
+            }
+            // Questions travel as control requests; running calls show only their results.
+            AgentEvent::Asked(_)
+            | AgentEvent::AskWithdrawn { .. }
+            | AgentEvent::CallStarted { .. }
+            | AgentEvent::CallProgress { .. }
+            | AgentEvent::Closed => Vec::new(),
+        }
+    }
+
+    /// The frame for a change of state, if the host asked for such frames.
+    pub(crate) fn state(&self, state: SessionState) -> Option<Json> {
+        let name = match state {
+            SessionState::Running => "running",
+            SessionState::RequiresAction => "requires_action",
+            SessionState::Idle => "idle",
+        };
+        match self.options.session_state {
+            StateFrames::Off => None,
+            StateFrames::Everyone => Some(self.system("session_state_changed", json!({"state": name}))),
+            StateFrames::HostOnly => {
+                Some(self.system("session_state_changed", json!({"state": name, "sdk_host_only": true})))
+            }
+        }
+    }
+
+    fn turn_started(&mut self, info: &SessionInfo) -> Vec<Json> {
+        self.in_turn = true;
+        let tools: Vec<&str> =
+            info.tools.iter().map(|tool| if tool == "Agent" { "Task" } else { tool.as_str() }).collect();
+        let init = self.system(
+            "init",
+            json!({
+                "cwd": info.cwd, "tools": tools, "mcp_servers": [], "model": info.model,
+                "permissionMode": info.mode, "slash_commands": [], "apiKeySource": info.key_source,
+                "claude_code_version": COMPATIBLE_VERSION, "ostler_version": self.version,
+                "output_style": "default", "agents": [], "skills": [], "plugins": [],
+                "capabilities": ["interrupt_receipt_v1"],
+            }),
+        );
+        let mut frames: Vec<Json> = self.state(SessionState::Running).into_iter().collect();
+        frames.push(init);
+        frames.append(&mut self.early);
+        frames
+    }
+
+    fn turn_ended(&mut self, end: &TurnEnd) -> Vec<Json> {
+        let mut frames = self.aborted();
+        if let TurnOutcome::ApiError { status, kind, message } = &end.outcome {
+            frames.push(self.api_failure(*status, *kind, message));
+        }
+        frames.push(result(end, &self.session, self.prompt.take().as_ref()));
+        self.in_turn = false;
+        self.failure = None;
+        self.tools.clear();
+        frames
+    }
+
+    fn recorded(&mut self, entry: &Entry) -> Vec<Json> {
+        match &entry.event {
+            SessionEvent::Prompted { content, meta: false } => {
+                self.prompt.get_or_insert_with(|| entry.id.clone());
+                if self.options.replay_user { vec![self.replay(entry, content)] } else { Vec::new() }
+            }
+            SessionEvent::Replied { message, model, request, block, usage } => {
+                if let Block::ToolUse(call) = block {
+                    self.tools.insert(call.id.clone(), call.name.clone());
+                }
+                let message = Answer { id: message, model, block, usage: *usage };
+                let mut frame = self.entry_frame("assistant", entry, message.to_json());
+                if let Some(request) = request {
+                    frame["request_id"] = json!(request);
+                }
+                let mut frames = vec![frame];
+                if self.options.include_partial {
+                    frames.extend(self.partial.replied().into_iter().map(|event| self.stream_event(event)));
+                }
+                frames
+            }
+            SessionEvent::ToolReturned { result, structured, .. } => {
+                vec![self.tool_result(entry, result, structured)]
+            }
+            SessionEvent::Decided { call, decision, .. } => self.denied(call, decision).into_iter().collect(),
+            SessionEvent::Interrupted { during_tools } => {
+                let text = if *during_tools {
+                    "[Request interrupted by user for tool use]"
+                } else {
+                    "[Request interrupted by user]"
+                };
+                let content = [Block::text(text)];
+                let mut frames = self.aborted();
+                frames.push(self.entry_frame("user", entry, json!({"role": "user", "content": content})));
+                frames
+            }
+            SessionEvent::Failed { .. } => {
+                self.failure = Some((entry.id.clone(), entry.timestamp.clone()));
+                Vec::new()
+            }
+            SessionEvent::ModeChanged { mode } => {
+                vec![self.system("status", json!({"status": null, "permissionMode": mode}))]
+            }
+            SessionEvent::Dropped { .. } => self.aborted(),
+            SessionEvent::Opened { .. }
+            | SessionEvent::Prompted { meta: true, .. }
+            | SessionEvent::Sampled { .. }
+            | SessionEvent::ModelChanged { .. } => Vec::new(),
+        }
+    }
+
+    fn replay(&self, entry: &Entry, content: &[Block]) -> Json {
+        let content = match content {
+            [Block::Text(text)] => json!(text),
+            blocks => json!(blocks),
+        };
+        let mut frame = self.entry_frame("user", entry, json!({"role": "user", "content": content}));
+        frame["isReplay"] = json!(true);
+        frame
+    }
+
+    fn tool_result(&self, entry: &Entry, result: &ToolResult, structured: &Json) -> Json {
+        let mut frame = self.entry_frame("user", entry, json!({"role": "user", "content": [result]}));
+        let as_text = result.is_error || structured.is_null();
+        frame["tool_use_result"] = if as_text { json!(result.text()) } else { structured.clone() };
+        frame
+    }
+
+    /// Denials that nobody was asked about; a hook's host knows of its own.
+    fn denied(&self, call: &CallId, decision: &Decision) -> Option<Json> {
+        let Decision::Deny { because, tell_model } = decision else { return None };
+        let reason_type = match because {
+            Reason::User | Reason::Hook { .. } => return None,
+            Reason::Rule { .. } => "rule",
+            Reason::Mode { .. } => "mode",
+            Reason::Check { .. } => "safetyCheck",
+            Reason::Unattended => "other",
+        };
+        let tool = self.tools.get(call).map_or("", String::as_str);
+        Some(self.system(
+            "permission_denied",
+            json!({"tool_name": tool, "tool_use_id": call, "decision_reason_type": reason_type,
+                "decision_reason": because.to_string(), "message": tell_model}),
+        ))
+    }
+
+    fn api_failure(&self, status: Option<u16>, kind: ErrorKind, message: &str) -> Json {
+        let (id, timestamp) = match &self.failure {
+            Some((id, timestamp)) => (id.to_string(), Some(timestamp)),
+            None => (Uuid::new_v4().to_string(), None),
+        };
+        let block = Block::text(api_error(status, message));
+        let answer = Answer { id: &id, model: "<synthetic>", block: &block, usage: Usage::default() };
+        json!({
+            "type": "assistant", "message": answer.to_json(), "parent_tool_use_id": null,
+            "session_id": self.session, "uuid": id, "timestamp": timestamp,
+            "error": kind, "is_api_error_message": true, "api_error_status": status,
+        })
+    }
+
+    fn requesting(&mut self) -> Vec<Json> {
+        let mut frames = self.aborted();
+        if self.options.include_partial {
+            frames.push(self.system("status", json!({"status": "requesting"})));
+        }
+        frames
+    }
+
+    fn delta(&mut self, event: &ModelEvent) -> Vec<Json> {
+        if !self.options.include_partial {
+            return Vec::new();
+        }
+        self.partial.events(event).into_iter().map(|event| self.stream_event(event)).collect()
+    }
+
+    fn aborted(&mut self) -> Vec<Json> {
+        self.partial.abort().into_iter().map(|event| self.stream_event(event)).collect()
+    }
+
+    fn in_turn_only(&mut self, mut frames: Vec<Json>) -> Vec<Json> {
+        if self.in_turn {
+            return frames;
+        }
+        self.early.append(&mut frames);
+        frames
+    }
+
+    fn stream_event(&self, event: Json) -> Json {
+        let mut frame = json!({"type": "stream_event"});
+        frame["event"] = event;
+        frame["session_id"] = json!(self.session);
+        frame["parent_tool_use_id"] = Json::Null;
+        frame["uuid"] = json!(Uuid::new_v4().to_string());
+        frame
+    }
+
+    fn system(&self, subtype: &str, fields: Json) -> Json {
+        let mut frame = json!({"type": "system", "subtype": subtype});
+        if let (Some(frame), Json::Object(fields)) = (frame.as_object_mut(), fields) {
+            frame.extend(fields);
+        }
+        frame["session_id"] = json!(self.session);
+        frame["uuid"] = json!(Uuid::new_v4().to_string());
+        frame
+    }
+
+    /// A frame about a transcript entry carries the entry's own id: hosts match the two.
+    fn entry_frame(&self, kind: &str, entry: &Entry, message: Json) -> Json {
+        let mut frame = json!({"type": kind});
+        frame["message"] = message;
+        frame["parent_tool_use_id"] = Json::Null;
+        frame["session_id"] = json!(self.session);
+        frame["uuid"] = json!(entry.id);
+        frame["timestamp"] = json!(entry.timestamp);
+        frame
+    }
+}
+
+/// One block of an answer as a whole API message: why it stopped is not known when a block ends.
+struct Answer<'a> {
+    id: &'a str,
+    model: &'a str,
+    block: &'a Block,
+    usage: Usage,
+}
+
+impl Answer<'_> {
+    fn to_json(&self) -> Json {
+        json!({
+            "id": self.id, "type": "message", "role": "assistant", "model": self.model,
+            "content": [self.block], "stop_reason": null, "stop_sequence": null, "usage": self.usage,
+        })
+    }
+}

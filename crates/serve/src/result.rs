@@ -1,0 +1,123 @@
+//! How a turn ended, in the words of each audience: the result object, the exit code, one line for people.
+
+use ostler_proto::{EntryId, Json, SessionId, TurnEnd, TurnOutcome, Usage};
+use serde_json::json;
+use uuid::Uuid;
+
+/// The one result object of a turn.
+pub(crate) fn result(end: &TurnEnd, session: &SessionId, prompt: Option<&EntryId>) -> Json {
+    let outcome = &end.outcome;
+    let mut frame = json!({
+        "type": "result",
+        "subtype": subtype(outcome),
+        "is_error": *outcome != TurnOutcome::Completed,
+        "duration_ms": end.duration_ms,
+        "duration_api_ms": end.api_ms,
+        "num_turns": end.round_trips,
+    });
+    match outcome {
+        TurnOutcome::Completed => frame["result"] = json!(end.text),
+        TurnOutcome::ApiError { status, message, .. } => {
+            frame["result"] = json!(api_error(*status, message));
+            frame["api_error_status"] = json!(status);
+        }
+        TurnOutcome::MaxTurns { .. }
+        | TurnOutcome::BudgetExhausted { .. }
+        | TurnOutcome::Interrupted { .. }
+        | TurnOutcome::Failed { .. } => frame["errors"] = json!(problem(outcome).as_slice()),
+    }
+    frame["stop_reason"] = json!(end.stop);
+    frame["session_id"] = json!(session);
+    frame["uuid"] = json!(Uuid::new_v4().to_string());
+    frame["total_cost_usd"] = json!(end.cost_usd);
+    frame["usage"] = usage_in_full(end.usage);
+    frame["modelUsage"] =
+        end.by_model.iter().map(|(model, spend)| (model.clone(), model_usage(spend))).collect();
+    frame["permission_denials"] = end
+        .denials
+        .iter()
+        .map(|denial| {
+            json!({"tool_name": denial.tool, "tool_use_id": denial.call, "tool_input": denial.input})
+        })
+        .collect();
+    frame["terminal_reason"] = json!(terminal_reason(outcome));
+    if let Some(prompt) = prompt {
+        frame["user_message_uuid"] = json!(prompt);
+    }
+    frame
+}
+
+/// What the process exits with after this outcome.
+pub(crate) fn exit_code(outcome: &TurnOutcome) -> u8 {
+    match outcome {
+        TurnOutcome::Completed | TurnOutcome::Interrupted { .. } => 0,
+        TurnOutcome::MaxTurns { .. }
+        | TurnOutcome::BudgetExhausted { .. }
+        | TurnOutcome::ApiError { .. }
+        | TurnOutcome::Failed { .. } => 1,
+    }
+}
+
+/// Why the turn did not simply end.
+pub(crate) fn problem(outcome: &TurnOutcome) -> Option<String> {
+    match outcome {
+        TurnOutcome::Completed => None,
+        TurnOutcome::MaxTurns { limit } => Some(format!("Reached maximum number of turns ({limit})")),
+        TurnOutcome::BudgetExhausted { limit_usd } => Some(format!("Reached maximum budget (${limit_usd})")),
+        TurnOutcome::Interrupted { .. } => Some("Interrupted by the user".to_owned()),
+        TurnOutcome::ApiError { status, message, .. } => Some(api_error(*status, message)),
+        TurnOutcome::Failed { message } => Some(message.clone()),
+    }
+}
+
+/// The words for a request the model API would not answer.
+pub(crate) fn api_error(status: Option<u16>, message: &str) -> String {
+    match status {
+        Some(status) => format!("API Error: {status} {message}"),
+        None => format!("API Error: {message}"),
+    }
+}
+
+fn subtype(outcome: &TurnOutcome) -> &'static str {
+    match outcome {
+        // An API failure is a success with `is_error`: the run worked, the answer is the error.
+        TurnOutcome::Completed | TurnOutcome::ApiError { .. } => "success",
+        TurnOutcome::MaxTurns { .. } => "error_max_turns",
+        TurnOutcome::BudgetExhausted { .. } => "error_max_budget_usd",
+        TurnOutcome::Interrupted { .. } | TurnOutcome::Failed { .. } => "error_during_execution",
+    }
+}
+
+fn terminal_reason(outcome: &TurnOutcome) -> &'static str {
+    match outcome {
+        TurnOutcome::Completed => "completed",
+        TurnOutcome::ApiError { .. } => "api_error",
+        TurnOutcome::MaxTurns { .. } => "max_turns",
+        TurnOutcome::BudgetExhausted { .. } => "budget_exhausted",
+        TurnOutcome::Interrupted { during_tools: true } => "aborted_tools",
+        TurnOutcome::Interrupted { during_tools: false } => "aborted_streaming",
+        TurnOutcome::Failed { .. } => "failed",
+    }
+}
+
+fn usage_in_full(usage: Usage) -> Json {
+    let mut full = json!(usage);
+    full["server_tool_use"] = json!({"web_search_requests": 0, "web_fetch_requests": 0});
+    full["service_tier"] = json!("standard");
+    full["cache_creation"] =
+        json!({"ephemeral_1h_input_tokens": 0, "ephemeral_5m_input_tokens": usage.cache_write});
+    full
+}
+
+fn model_usage(spend: &ostler_proto::envelope::ModelSpend) -> Json {
+    json!({
+        "inputTokens": spend.usage.input,
+        "outputTokens": spend.usage.output,
+        "cacheReadInputTokens": spend.usage.cache_read,
+        "cacheCreationInputTokens": spend.usage.cache_write,
+        "webSearchRequests": 0,
+        "costUSD": spend.cost_usd,
+        "contextWindow": spend.context_window,
+        "maxOutputTokens": spend.max_output_tokens,
+    })
+}
