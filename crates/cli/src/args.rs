@@ -1,0 +1,299 @@
+//! The command line. Flags keep the names programs already pass; what is not built is not offered.
+
+use clap::{Parser, ValueEnum};
+use ostler_proto::Effort;
+use std::{path::PathBuf, process::ExitCode};
+
+/// A coding agent that proposes, asks and can be trusted.
+#[derive(Debug, Parser)]
+#[command(name = "ostler", disable_version_flag = true, args_conflicts_with_subcommands = true)]
+#[expect(clippy::struct_excessive_bools, reason = "flags are independent of each other")]
+pub(crate) struct Args {
+    /// What to do; piped input is added to it
+    pub(crate) prompt: Option<String>,
+
+    /// Answer once and exit (without a terminal this is the default)
+    #[arg(short, long)]
+    pub(crate) print: bool,
+
+    /// What to write: text, json (one result object) or stream-json (a line per event)
+    #[arg(long, value_enum, default_value = "text", value_name = "FORMAT")]
+    pub(crate) output_format: OutputFormat,
+
+    /// What to read from stdin: text, or stream-json (a line per message)
+    #[arg(long, value_enum, default_value = "text", value_name = "FORMAT")]
+    pub(crate) input_format: InputFormat,
+
+    /// Tell the run as it happens; required by stream-json output
+    #[arg(long)]
+    pub(crate) verbose: bool,
+
+    /// With stream-json output: also the answer in pieces
+    #[arg(long)]
+    pub(crate) include_partial_messages: bool,
+
+    /// With stream-json output: also the user's messages
+    #[arg(long)]
+    pub(crate) replay_user_messages: bool,
+
+    /// Model name or alias, or anthropic:NAME, openai:NAME, chat:NAME, script:FILE
+    #[arg(long)]
+    pub(crate) model: Option<String>,
+
+    /// Permission mode: default, acceptEdits, plan, dontAsk or bypassPermissions
+    #[arg(long, value_name = "MODE")]
+    pub(crate) permission_mode: Option<ostler_proto::Mode>,
+
+    /// Rules for calls that run without asking, e.g. "Bash(git log *)" Edit
+    #[arg(long = "allowedTools", alias = "allowed-tools", num_args = 1.., value_name = "RULES")]
+    pub(crate) allowed_tools: Vec<String>,
+
+    /// Rules for calls that never run; a bare name hides the tool
+    #[arg(long = "disallowedTools", alias = "disallowed-tools", num_args = 1.., value_name = "RULES")]
+    pub(crate) disallowed_tools: Vec<String>,
+
+    /// Built-in tools to offer: a list, "" for none, or default
+    #[arg(long, num_args = 1.., value_name = "TOOLS")]
+    pub(crate) tools: Option<Vec<String>>,
+
+    /// Who answers questions without a terminal: stdio (the program on the other end)
+    #[arg(long, value_name = "WHO")]
+    pub(crate) permission_prompt_tool: Option<String>,
+
+    /// Run everything without asking, save what rules forbid
+    #[arg(long)]
+    pub(crate) dangerously_skip_permissions: bool,
+
+    /// Let the program on the other end switch to bypassPermissions later
+    #[arg(long)]
+    pub(crate) allow_dangerously_skip_permissions: bool,
+
+    /// Replace the system prompt
+    #[arg(long, value_name = "TEXT", conflicts_with = "system_prompt_file")]
+    pub(crate) system_prompt: Option<String>,
+
+    /// Replace the system prompt by a file's content
+    #[arg(long, value_name = "FILE")]
+    pub(crate) system_prompt_file: Option<PathBuf>,
+
+    /// Add to the system prompt
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) append_system_prompt: Option<String>,
+
+    /// Continue the newest conversation of this folder
+    #[arg(short, long = "continue", conflicts_with_all = ["resume", "session_id"])]
+    pub(crate) continue_newest: bool,
+
+    /// Resume a conversation by its session id
+    #[arg(short, long, value_name = "ID", conflicts_with = "session_id")]
+    pub(crate) resume: Option<String>,
+
+    /// The id of the new session, a UUID
+    #[arg(long, value_name = "UUID")]
+    pub(crate) session_id: Option<String>,
+
+    /// Write no transcript
+    #[arg(long)]
+    pub(crate) no_session_persistence: bool,
+
+    /// Most answers of the model per turn
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) max_turns: Option<u32>,
+
+    /// Most dollars to spend
+    #[arg(long, value_name = "DOLLARS", value_parser = positive)]
+    pub(crate) max_budget_usd: Option<f64>,
+
+    /// Reasoning before the answer: adaptive, enabled or disabled
+    #[arg(long, value_enum, value_name = "HOW")]
+    pub(crate) thinking: Option<ThinkingFlag>,
+
+    /// Most tokens of reasoning
+    #[arg(long, value_name = "N")]
+    pub(crate) max_thinking_tokens: Option<u64>,
+
+    /// How hard the model should try: low, medium, high, xhigh or max
+    #[arg(long, value_parser = effort, value_name = "LEVEL")]
+    pub(crate) effort: Option<Effort>,
+
+    /// More settings: a file, or JSON itself
+    #[arg(long, value_name = "FILE|JSON")]
+    pub(crate) settings: Option<String>,
+
+    /// Which settings files to read: a list of user, project, local; "" for none
+    #[arg(long, value_name = "SOURCES", num_args = 1)]
+    pub(crate) setting_sources: Option<String>,
+
+    /// More working directories
+    #[arg(long, num_args = 1.., value_name = "DIR")]
+    pub(crate) add_dir: Vec<PathBuf>,
+
+    /// Write a debug log to stderr
+    #[arg(short, long)]
+    pub(crate) debug: bool,
+
+    /// Write a debug log to a file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) debug_file: Option<PathBuf>,
+
+    /// Print the version
+    #[arg(short, long)]
+    pub(crate) version: bool,
+
+    #[command(subcommand)]
+    pub(crate) command: Option<Subcommand>,
+}
+
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Subcommand {
+    /// Show what this installation finds: versions, settings, keys by name, sandbox, git, terminal
+    Doctor,
+    /// Watch a scripted model repair a small broken project with the real tools; needs no key
+    Demo {
+        /// Leave the project's folder behind
+        #[arg(long)]
+        keep: bool,
+    },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OutputFormat {
+    Text,
+    Json,
+    StreamJson,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum InputFormat {
+    Text,
+    StreamJson,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ThinkingFlag {
+    Adaptive,
+    Enabled,
+    Disabled,
+}
+
+/// Help, or a complaint about the words, ready to be shown.
+pub(crate) struct Shown(clap::Error);
+
+impl Shown {
+    /// Shows it. Wrong words are exit code 1, as programs that start us expect.
+    pub(crate) fn print(&self) -> ExitCode {
+        // A reader that has gone needs no help text.
+        let _ = self.0.print();
+        if self.0.use_stderr() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    }
+}
+
+/// Reads the command line.
+pub(crate) fn parse(words: Vec<String>) -> Result<Args, Shown> {
+    let args = Args::try_parse_from(words).map_err(Shown)?;
+    let wrong = |text: &str| {
+        let mut command = <Args as clap::CommandFactory>::command();
+        Err(Shown(command.error(clap::error::ErrorKind::ArgumentConflict, text)))
+    };
+    if args.output_format == OutputFormat::StreamJson && !args.verbose {
+        return wrong("--output-format stream-json needs --verbose");
+    }
+    if args.input_format == InputFormat::StreamJson && args.output_format != OutputFormat::StreamJson {
+        return wrong("--input-format stream-json needs --output-format stream-json");
+    }
+    if args.permission_prompt_tool.as_deref().is_some_and(|who| who != "stdio") {
+        return wrong(
+            "--permission-prompt-tool takes stdio; tools of MCP servers cannot answer questions yet",
+        );
+    }
+    Ok(args)
+}
+
+/// Splits lists given as one comma or space separated value, or as several; what stands in
+/// parentheses is not split.
+pub(crate) fn split_list(values: &[String]) -> Vec<String> {
+    let mut items = vec![String::new()];
+    for value in values {
+        let mut depth = 0usize;
+        for c in value.chars().chain([',']) {
+            match c {
+                '(' => depth += 1,
+                ')' => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            let is_end = depth == 0 && (c == ',' || c.is_whitespace());
+            match items.last_mut() {
+                Some(item) if !is_end => item.push(c),
+                Some(item) if !item.is_empty() => items.push(String::new()),
+                Some(_) | None => {}
+            }
+        }
+        if items.last().is_some_and(|item| !item.is_empty()) {
+            items.push(String::new());
+        }
+    }
+    items.retain(|item| !item.is_empty());
+    items
+}
+
+fn positive(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(number) if number.is_finite() && number > 0.0 => Ok(number),
+        Ok(_) | Err(_) => Err("expected a number of dollars above 0".to_owned()),
+    }
+}
+
+fn effort(text: &str) -> Result<Effort, String> {
+    Ok(match text {
+        "low" => Effort::Low,
+        "medium" => Effort::Medium,
+        "high" => Effort::High,
+        "xhigh" => Effort::Xhigh,
+        "max" => Effort::Max,
+        _ => return Err("expected low, medium, high, xhigh or max".to_owned()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_split_outside_parentheses() {
+        let split = |values: &[&str]| split_list(&values.iter().map(|&v| v.to_owned()).collect::<Vec<_>>());
+        assert_eq!(split(&["Read,Bash(git log *) Edit"]), ["Read", "Bash(git log *)", "Edit"]);
+        assert_eq!(split(&["Read", "Bash(a, b)"]), ["Read", "Bash(a, b)"]);
+        assert_eq!(split(&[""]), Vec::<String>::new());
+        assert_eq!(split(&["Bash(open", "Read"]), ["Bash(open,", "Read"], "a lost parenthesis stays visible");
+    }
+
+    #[test]
+    fn flags_take_values_both_ways() {
+        let parse = |words: &[&str]| {
+            parse(std::iter::once("ostler").chain(words.iter().copied()).map(str::to_owned).collect())
+        };
+        let args = parse(&[
+            "-p",
+            "hi",
+            "--model=m",
+            "--max-turns",
+            "3",
+            "--system-prompt",
+            "",
+            "--allowed-tools",
+            "A",
+        ]);
+        let args = args.ok().unwrap();
+        assert_eq!(
+            (args.model.as_deref(), args.max_turns, args.system_prompt.as_deref()),
+            (Some("m"), Some(3), Some(""))
+        );
+        assert!(parse(&["-p", "x", "--output-format", "stream-json"]).is_err());
+        assert!(parse(&["-p", "x", "--max-turns", "many"]).is_err());
+        assert!(parse(&["--no-such-flag"]).is_err());
+        assert!(matches!(
+            parse(&["demo", "--keep"]).ok().unwrap().command,
+            Some(Subcommand::Demo { keep: true })
+        ));
+    }
+}

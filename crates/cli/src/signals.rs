@@ -1,0 +1,44 @@
+//! Signals as commands: the first interrupt stops the turn, the second the program.
+
+use ostler_proto::Command;
+use tokio::{
+    signal::unix::{Signal, SignalKind, signal},
+    sync::mpsc,
+};
+
+/// The signals we listen to.
+pub(crate) struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+    hangup: Signal,
+}
+
+impl Signals {
+    /// Begins to listen.
+    pub(crate) fn listen() -> std::io::Result<Self> {
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            hangup: signal(SignalKind::hangup())?,
+        })
+    }
+
+    /// Passes interrupts on and returns the exit code once the program must end.
+    pub(crate) async fn rule(mut self, commands: mpsc::Sender<Command>) -> u8 {
+        let mut interrupted = false;
+        loop {
+            tokio::select! {
+                _ = self.interrupt.recv() => {
+                    if interrupted {
+                        return 130;
+                    }
+                    interrupted = true;
+                    // A full inbox means a busy agent; a closed one is about to end anyway.
+                    let _ = commands.try_send(Command::Interrupt);
+                }
+                _ = self.terminate.recv() => return 143,
+                _ = self.hangup.recv() => return 129,
+            }
+        }
+    }
+}

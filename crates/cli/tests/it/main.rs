@@ -1,0 +1,13 @@
+//! The built binary as a user meets it, against the scripted model server over real sockets.
+#![expect(clippy::disallowed_methods, reason = "tests start the real binary and look at real files")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![expect(clippy::print_stderr, reason = "a test that is skipped says why")]
+
+mod faults;
+mod interrupt;
+mod output;
+mod permission;
+mod sdk;
+mod sessions;
+mod stage;
+mod turns;
