@@ -71,6 +71,7 @@ fn start(machine: &Machine, folder: &Path) -> anyhow::Result<Start> {
     };
     let id = SessionId::from(uuid::Uuid::new_v4().to_string());
     let store = Store { homes: vec![folder.join("sessions")] };
+    let executor = executor(machine)?;
     Ok(Start {
         log: Log::at(store.path_for(&machine.cwd, &id)),
         id,
@@ -78,8 +79,8 @@ fn start(machine: &Machine, folder: &Path) -> anyhow::Result<Start> {
         stamp: wire::stamp(machine),
         models: Models::new(catalog, environment, machine.cwd.clone()),
         chosen,
-        executor: executor(machine)?,
-        system: default_system(&wire::surroundings(machine)),
+        system: default_system(&wire::surroundings(machine), &executor.offered()),
+        executor,
         limits: Limits::default(),
     })
 }
@@ -95,10 +96,12 @@ fn executor(machine: &Machine) -> anyhow::Result<Executor> {
             rules: Rules { allow, ..Rules::default() },
             roots: vec![machine.cwd.clone()],
             home: machine.home.clone(),
+            readable: Vec::new(),
         },
         cwd: machine.cwd.clone(),
         attendance: Attendance::Unattended,
         parallel: DEFAULT_PARALLEL,
+        artifacts: None,
     }))
 }
 

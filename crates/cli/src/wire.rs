@@ -23,8 +23,18 @@ use ostler_proto::{Block, Mode, Rule, RuleSource, Rules, SessionId, Thinking};
 use ostler_serve::{
     About, Asks, Input, ModelChoice, Narrate, Output, Pipes, Print, StateFrames, StreamOptions,
 };
-use ostler_tools::{Registry, Tool, builtin, host::Local};
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use ostler_tools::{
+    Artifacts, Registry, Tool, builtin,
+    host::{
+        Local,
+        journal::{self, Outcome, Recovered},
+    },
+};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 /// Runs the agent as the arguments say and returns the exit code.
 pub(crate) async fn run(args: Args, mut machine: Machine) -> anyhow::Result<Ended> {
@@ -195,9 +205,15 @@ impl Session<'_> {
             Some(loaded) => (loaded.id, loaded.state, loaded.path),
             None => self.new_session(store)?,
         };
-        let log = if self.args.no_session_persistence { Log::nowhere() } else { Log::at(path) };
-        let executor = self.executor(&state)?;
-        let system = self.system()?;
+        // What the user wants no trace of leaves none beside the transcript either.
+        let (log, artifacts) = if self.args.no_session_persistence {
+            (Log::nowhere(), None)
+        } else {
+            let beside = path.with_extension("").join("tool-results");
+            (Log::at(path), Some(Artifacts::new(&beside)))
+        };
+        let executor = self.executor(&state, artifacts)?;
+        let system = self.system(&executor)?;
         Ok(ostler_engine::spawn(Start {
             id,
             state,
@@ -228,12 +244,15 @@ impl Session<'_> {
         Ok((id, State::default(), path))
     }
 
-    fn executor(&self, state: &State) -> anyhow::Result<Executor> {
+    fn executor(&self, state: &State, artifacts: Option<Artifacts>) -> anyhow::Result<Executor> {
         let roots = self.roots()?;
         let cwd = self.shell_folder(state, &roots);
         let secrets: Vec<String> =
             self.in_force.models.values().filter_map(|row| row.api_key_env.clone()).collect();
-        let host = Local::new(self.machine.home.clone(), self.machine.child_env(&secrets));
+        let journal = self.machine.config_dir().join("journal");
+        finish_interrupted_edits(&journal);
+        let host =
+            Local::new(self.machine.home.clone(), self.machine.child_env(&secrets)).with_journal(journal);
         let executor = Executor::new(Setup {
             registry: self.registry()?,
             host: Arc::new(host),
@@ -242,10 +261,12 @@ impl Session<'_> {
                 rules: self.rules()?,
                 roots,
                 home: self.machine.home.clone(),
+                readable: Vec::new(),
             },
             cwd,
             attendance: self.attendance,
             parallel: DEFAULT_PARALLEL,
+            artifacts,
         });
         Ok(executor)
     }
@@ -316,7 +337,7 @@ impl Session<'_> {
         Ok(rules)
     }
 
-    fn system(&self) -> anyhow::Result<Vec<String>> {
+    fn system(&self, executor: &Executor) -> anyhow::Result<Vec<String>> {
         let replaced = match (&self.args.system_prompt, &self.args.system_prompt_file) {
             (Some(text), _) => Some(text.clone()),
             (None, Some(path)) => Some(read_named("--system-prompt-file", path)?),
@@ -324,7 +345,7 @@ impl Session<'_> {
         };
         let mut system = match replaced {
             Some(text) => vec![text],
-            None => default_system(&surroundings(self.machine)),
+            None => default_system(&surroundings(self.machine), &executor.offered()),
         };
         system.extend(self.args.append_system_prompt.clone());
         Ok(system)
@@ -348,6 +369,34 @@ impl Session<'_> {
             effort: self.args.effort,
             ..defaults
         })
+    }
+}
+
+/// Edits of several files that a killed process left half done become whole, or undone, first.
+fn finish_interrupted_edits(journal: &Path) {
+    let recovered = journal::recover(journal).unwrap_or_else(|error| {
+        complain(&format!("ostler: cannot look for interrupted edits: {error}\n"));
+        Vec::new()
+    });
+    for Recovered { files, outcome } in recovered {
+        let names: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
+        let names = names.join(", ");
+        complain(&match outcome {
+            Outcome::Completed => format!("ostler: an interrupted edit of {names} was completed\n"),
+            Outcome::Undone { left } if left.is_empty() => {
+                format!("ostler: an interrupted edit of {names} was undone\n")
+            }
+            Outcome::Undone { left } => {
+                let left: Vec<String> = left.iter().map(|file| file.display().to_string()).collect();
+                format!(
+                    "ostler: an interrupted edit of {names} was undone, but {} changed since and was left alone\n",
+                    left.join(", ")
+                )
+            }
+            Outcome::Stuck { reason } => {
+                format!("ostler: an interrupted edit of {names} could not be finished: {reason}\n")
+            }
+        });
     }
 }
 

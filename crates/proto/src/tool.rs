@@ -19,6 +19,8 @@ pub struct ToolSpec {
     pub interrupt: Interrupt,
     /// Longest result in characters that goes to the model.
     pub max_result: usize,
+    /// How to use it well, in a line for the system prompt; empty where the description says it all.
+    pub guidance: String,
 }
 
 /// What an interrupt does to a running call.
@@ -84,6 +86,14 @@ pub enum ToolError {
     Failed(String),
     /// Ends the turn and is told to the user.
     Fatal(String),
+}
+
+impl ToolSpec {
+    /// The same tool with a line for the system prompt.
+    #[must_use]
+    pub fn guided(self, guidance: &str) -> Self {
+        Self { guidance: guidance.to_owned(), ..self }
+    }
 }
 
 impl ToolOutput {

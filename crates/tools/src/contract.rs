@@ -3,7 +3,10 @@
 use crate::host::{FileState, Host};
 use futures_util::future::BoxFuture;
 use ostler_proto::{Intent, Json, ToolError, ToolOutput, ToolSpec};
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -31,6 +34,26 @@ pub struct PlanContext {
     pub host: Arc<dyn Host>,
     /// What the model has seen of which file.
     pub files: Arc<FileState>,
+    /// What rules say about files that are met rather than named.
+    pub read_policy: ReadPolicy,
+}
+
+/// What the rules say about a file that a search met. Who names a file is judged as a whole call;
+/// who walks a tree asks here for every file before looking into it.
+#[derive(Clone)]
+pub struct ReadPolicy(Option<Arc<Judge>>);
+
+type Judge = dyn Fn(&Path) -> Sight + Send + Sync;
+
+/// Whether a file that was met may be looked into and shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Sight {
+    /// No rule speaks about it.
+    Open,
+    /// Reading it by name would ask first.
+    Asks,
+    /// Reading it is denied.
+    Closed,
 }
 
 /// What a call would do, and the doing, kept apart.
@@ -71,6 +94,28 @@ impl Effect {
     /// Lets it happen.
     pub fn run(self, cx: RunContext) -> EffectFuture {
         (self.0)(cx)
+    }
+}
+
+impl ReadPolicy {
+    /// A policy that speaks about no file.
+    pub fn open() -> Self {
+        Self(None)
+    }
+
+    /// A policy by one spelling of an absolute path. It is asked often and from many threads.
+    pub fn new(judge: impl Fn(&Path) -> Sight + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(judge)))
+    }
+
+    /// Whether no file needs to be asked about.
+    pub fn is_open(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// What the rules say about one spelling of a path.
+    pub fn sight(&self, path: &Path) -> Sight {
+        self.0.as_ref().map_or(Sight::Open, |judge| judge(path))
     }
 }
 

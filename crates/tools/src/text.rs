@@ -71,13 +71,23 @@ fn last(text: &str, limit: usize) -> &str {
     text.char_indices().rev().nth(back).map_or(text, |(start, _)| &text[start..])
 }
 
+/// Cuts a text that is longer than `limit` characters to its two ends. The mark between them says
+/// how much is missing, and then what the note says about it.
+pub fn cut(text: &str, limit: usize, note: &str) -> String {
+    join_noting(text, "", 0, limit, note)
+}
+
 /// Joins two ends of an output into at most `limit` characters, with an honest mark where
 /// something is missing. `dropped` bytes were lost between them before.
 pub(crate) fn join_ends(head: &str, tail: &str, dropped: u64, limit: usize) -> String {
+    join_noting(head, tail, dropped, limit, "")
+}
+
+fn join_noting(head: &str, tail: &str, dropped: u64, limit: usize, note: &str) -> String {
     if dropped == 0 && tail.is_empty() && first(head, limit).is_none() {
         return head.to_owned();
     }
-    let each = limit.saturating_sub(MARK_ROOM) / 2;
+    let each = limit.saturating_sub(MARK_ROOM + note.chars().count()) / 2;
     let (start, end) = if dropped == 0 && tail.is_empty() {
         (first(head, each).unwrap_or(head), last(head, each))
     } else {
@@ -88,12 +98,12 @@ pub(crate) fn join_ends(head: &str, tail: &str, dropped: u64, limit: usize) -> S
     // Bytes lost earlier were never counted as characters.
     let (about, missing) = if dropped == 0 { ("", cut as u64) } else { ("about ", cut as u64 + dropped) };
     // Writing to a string cannot fail.
-    let _ = write!(joined, "\n\n[… {about}{missing} characters of output left out here …]\n\n");
+    let _ = write!(joined, "\n\n[… {about}{missing} characters of output left out here{note} …]\n\n");
     joined.push_str(end);
     joined
 }
 
-/// Room for the mark that says what is missing.
+/// Room for the mark that says what is missing, without its note.
 const MARK_ROOM: usize = 90;
 
 #[cfg(test)]

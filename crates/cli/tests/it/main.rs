@@ -10,4 +10,5 @@ mod permission;
 mod sdk;
 mod sessions;
 mod stage;
+mod tools;
 mod turns;

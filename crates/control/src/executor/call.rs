@@ -1,7 +1,7 @@
 //! One call from proposal to result: prepare (check, plan, judge, ask), run, finish.
 //! However it goes, exactly one result comes out.
 
-use super::{AfterCall, Attendance, ExecEvent, Finished, Shared, schedule::Ticket};
+use super::{AfterCall, Attendance, ExecEvent, Finished, Shared, result, schedule::Ticket};
 use crate::permission::{Question, decide};
 use futures_util::FutureExt;
 use ostler_proto::{
@@ -59,7 +59,7 @@ impl Worker {
         let finished = Finished {
             result: ToolResult {
                 id: call.id.clone(),
-                content: shorten(outcome.content, max),
+                content: result::shape(outcome.content, max, self.shared.artifacts.as_ref()).await,
                 is_error: outcome.state != CallState::Complete,
             },
             structured: outcome.structured,
@@ -125,11 +125,16 @@ impl Worker {
     }
 
     async fn plan_once(&self, tool: &Registered, input: &Json) -> Result<Plan, ToolError> {
+        let (roots, read_policy) = {
+            let policy = self.shared.policy();
+            (policy.roots.clone(), policy.for_searches())
+        };
         let cx = PlanContext {
             cwd: self.shared.cwd().clone(),
-            roots: self.shared.policy().roots.clone(),
+            roots,
             host: Arc::clone(&self.shared.host),
             files: Arc::clone(&self.shared.files),
+            read_policy,
         };
         AssertUnwindSafe(tool.plan(input.clone(), &cx))
             .catch_unwind()
@@ -299,23 +304,6 @@ fn panic_text(tool: &str, panic: &(dyn Any + Send)) -> String {
     let text =
         panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     format!("{tool} failed because of a bug in it: {}", text.unwrap_or("no message"))
-}
-
-/// Cuts over-long text to head and tail, on character boundaries, and says how much is missing.
-fn shorten(content: Vec<Block>, max: usize) -> Vec<Block> {
-    let cut = |text: String| {
-        let count = text.chars().count();
-        if count <= max {
-            return text;
-        }
-        let head: String = text.chars().take(max / 2).collect();
-        let tail: String = text.chars().skip(count - max / 2).collect();
-        format!("{head}\n… {} characters left out …\n{tail}", count - max / 2 * 2)
-    };
-    content
-        .into_iter()
-        .map(|block| if let Block::Text(text) = block { Block::Text(cut(text)) } else { block })
-        .collect()
 }
 
 impl Outcome {

@@ -4,6 +4,7 @@
 
 mod call;
 mod input;
+mod result;
 mod scan;
 mod schedule;
 
@@ -17,7 +18,7 @@ use ostler_proto::{
     session::CallState,
 };
 use ostler_tools::{
-    Registry,
+    Artifacts, Registry,
     host::{FileState, Host},
 };
 use schedule::Schedule;
@@ -50,6 +51,8 @@ pub struct Setup {
     pub attendance: Attendance,
     /// How many calls may run at once.
     pub parallel: usize,
+    /// Where results too long to show are kept; the model may read there.
+    pub artifacts: Option<Artifacts>,
 }
 
 /// Whether anybody can answer a question.
@@ -166,6 +169,7 @@ struct Shared {
     cwd: Mutex<PathBuf>,
     attendance: Attendance,
     slots: Semaphore,
+    artifacts: Option<Artifacts>,
     schedule: Arc<Schedule>,
     tx: mpsc::Sender<(u64, ExecEvent)>,
     asks: Mutex<HashMap<AskId, oneshot::Sender<Answer>>>,
@@ -177,14 +181,17 @@ impl Executor {
     /// An executor with nothing to do.
     pub fn new(setup: Setup) -> Self {
         let (tx, events) = mpsc::channel(256);
+        let mut policy = setup.policy;
+        policy.readable.extend(setup.artifacts.iter().map(|artifacts| artifacts.folder().to_owned()));
         let shared = Arc::new(Shared {
             registry: setup.registry,
             host: setup.host,
             files: Arc::new(FileState::default()),
-            policy: RwLock::new(setup.policy),
+            policy: RwLock::new(policy),
             cwd: Mutex::new(setup.cwd),
             attendance: setup.attendance,
             slots: Semaphore::new(setup.parallel.max(1)),
+            artifacts: setup.artifacts,
             schedule: Schedule::new(),
             tx,
             asks: Mutex::new(HashMap::new()),

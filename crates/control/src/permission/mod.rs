@@ -9,8 +9,9 @@ mod rule;
 use ostler_proto::{
     Access, Decision, Intent, Json, Mode, PathFact, Reason, Rule, Rules, Suggestion, Verdict,
 };
-use rule::{Side, matches};
-use std::path::PathBuf;
+use ostler_tools::{ReadPolicy, Sight};
+use rule::{PathPatterns, Side, matches};
+use std::{path::PathBuf, sync::LazyLock};
 
 /// What is in force.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,6 +24,8 @@ pub struct Policy {
     pub roots: Vec<PathBuf>,
     /// The user's home, for `~` in rules.
     pub home: PathBuf,
+    /// Folders of the session's own making, canonical, that it may read without asking.
+    pub readable: Vec<PathBuf>,
 }
 
 /// One call to be judged.
@@ -100,6 +103,9 @@ fn own_check(question: &Question<'_>, policy: &Policy) -> Checked {
         Access::Internal => Checked::Harmless("it touches only the agent's own state".to_owned()),
         Access::Read { paths } if inside(paths) => {
             Checked::Harmless("it only reads inside the working directories".to_owned())
+        }
+        Access::Read { paths } if paths.iter().all(|fact| path::is_inside(fact, &policy.readable)) => {
+            Checked::Harmless("it only reads what the session itself has kept".to_owned())
         }
         Access::Write { paths } if paths.iter().any(path::is_protected) => Checked::AlwaysAsk,
         Access::Write { paths } if inside(paths) => Checked::Edit,
@@ -179,6 +185,39 @@ impl Policy {
             .deny
             .iter()
             .any(|rule| rule.pattern.is_none() && rule::names_tool(&rule.tool, tool, Side::Deny))
+    }
+
+    /// The rules about reading as a search asks them, file by file.
+    pub fn for_searches(&self) -> ReadPolicy {
+        let has_pattern =
+            |side: Side, rule: &&Rule| rule.pattern.is_some() && rule::speaks_about_reads(rule, side);
+        let about_reads = |rules: &[Rule], side: Side| -> Vec<Rule> {
+            rules.iter().filter(|rule| has_pattern(side, rule)).cloned().collect()
+        };
+        let denied = about_reads(&self.rules.deny, Side::Deny);
+        let asked = about_reads(&self.rules.ask, Side::Ask);
+        if denied.is_empty() && asked.is_empty() {
+            return ReadPolicy::open();
+        }
+        // Few calls are searches: nothing is compiled before the first file.
+        let policy = Self { rules: Rules { deny: denied, ask: asked, allow: Vec::new() }, ..self.clone() };
+        let patterns = LazyLock::new(move || {
+            let compile = |rules: &[Rule], side| {
+                let patterns = rules.iter().filter_map(|rule| Some((rule, rule.pattern.as_deref()?)));
+                PathPatterns::compile(patterns, &policy, side)
+            };
+            (compile(&policy.rules.deny, Side::Deny), compile(&policy.rules.ask, Side::Ask))
+        });
+        ReadPolicy::new(move |path| {
+            let (denied, asked) = &*patterns;
+            if denied.cover(path) {
+                Sight::Closed
+            } else if asked.cover(path) {
+                Sight::Asks
+            } else {
+                Sight::Open
+            }
+        })
     }
 }
 

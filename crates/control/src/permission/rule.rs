@@ -1,9 +1,12 @@
 //! Whether a rule speaks about a call: tool names, command patterns and path patterns.
 
 use super::{Policy, Question, command};
-use ignore::gitignore::GitignoreBuilder;
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use ostler_proto::{Access, PathFact, Rule, RuleSource};
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
 /// What the rule would do; allowing is matched strictly, the others widely.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,8 +26,7 @@ pub(super) fn matches(rule: &Rule, question: &Question<'_>, policy: &Policy, sid
             rule.tool == question.tool && command_matches(pattern, command, side)
         }
         Access::Read { paths } => {
-            let speaks = rule.tool == "Read" || (rule.tool == "Edit" && side == Side::Allow);
-            speaks && paths_match(rule, pattern, paths, policy, side)
+            speaks_about_reads(rule, side) && paths_match(rule, pattern, paths, policy, side)
         }
         Access::Write { paths } => {
             let speaks = rule.tool == "Edit" || (rule.tool == "Read" && side == Side::Deny);
@@ -32,6 +34,11 @@ pub(super) fn matches(rule: &Rule, question: &Question<'_>, policy: &Policy, sid
         }
         Access::Internal | Access::Network { .. } | Access::Mcp { .. } | Access::Agent { .. } => false,
     }
+}
+
+/// Whether path patterns of the rule are about reading.
+pub(super) fn speaks_about_reads(rule: &Rule, side: Side) -> bool {
+    rule.tool == "Read" || (rule.tool == "Edit" && side == Side::Allow)
 }
 
 /// Whether a name or name glob in a rule means this tool.
@@ -93,7 +100,8 @@ fn wildcard(pattern: &str, text: &str) -> bool {
 }
 
 fn paths_match(rule: &Rule, pattern: &str, paths: &[PathFact], policy: &Policy, side: Side) -> bool {
-    let hits = |path: &Path| path_matches(rule, pattern, path, policy, side);
+    let patterns = PathPatterns::compile([(rule, pattern)], policy, side);
+    let hits = |path: &Path| patterns.cover(path);
     match side {
         // Allowing needs every path in every spelling; the others need one.
         Side::Allow => !paths.is_empty() && paths.iter().all(|fact| fact.spellings().all(hits)),
@@ -101,19 +109,50 @@ fn paths_match(rule: &Rule, pattern: &str, paths: &[PathFact], policy: &Policy, 
     }
 }
 
-fn path_matches(rule: &Rule, pattern: &str, path: &Path, policy: &Policy, side: Side) -> bool {
-    let (anchor, pattern) = anchored(rule, pattern, policy);
-    let spread = side != Side::Allow && !pattern.starts_with('/') && pattern.contains('/');
-    let lines = [Some(pattern.clone()), spread.then(|| format!("**/{pattern}"))];
-    lines.into_iter().flatten().any(|line| {
-        let mut builder = GitignoreBuilder::new(&anchor);
-        // A pattern that cannot be read must not fall silent on the strict side.
-        if builder.add_line(None, &line).is_err() {
-            return side != Side::Allow;
+/// Path patterns of rules on one side, compiled once and tried on many paths.
+pub(super) struct PathPatterns {
+    by_anchor: Vec<(PathBuf, Gitignore)>,
+    /// A pattern that cannot be read must not fall silent on the strict sides.
+    covers_all: bool,
+}
+
+impl PathPatterns {
+    /// Compiles the patterns of these rules.
+    pub(super) fn compile<'a>(
+        rules: impl IntoIterator<Item = (&'a Rule, &'a str)>,
+        policy: &Policy,
+        side: Side,
+    ) -> Self {
+        let mut lines: BTreeMap<PathBuf, Vec<String>> = BTreeMap::new();
+        for (rule, pattern) in rules {
+            let (anchor, pattern) = anchored(rule, pattern, policy);
+            let spread = side != Side::Allow && !pattern.starts_with('/') && pattern.contains('/');
+            let spread = spread.then(|| format!("**/{pattern}"));
+            // A negated line covers nothing by itself, and must not take from other rules.
+            let all = [Some(pattern), spread].into_iter().flatten().filter(|line| !line.starts_with('!'));
+            lines.entry(anchor).or_default().extend(all);
         }
-        let Ok(matcher) = builder.build() else { return side != Side::Allow };
-        path.starts_with(&anchor) && matcher.matched_path_or_any_parents(path, false).is_ignore()
-    })
+        let mut compiled = Self { by_anchor: Vec::new(), covers_all: false };
+        for (anchor, lines) in lines {
+            let mut builder = GitignoreBuilder::new(&anchor);
+            for line in lines {
+                compiled.covers_all |= builder.add_line(None, &line).is_err() && side != Side::Allow;
+            }
+            match builder.build() {
+                Ok(matcher) => compiled.by_anchor.push((anchor, matcher)),
+                Err(_) => compiled.covers_all |= side != Side::Allow,
+            }
+        }
+        compiled
+    }
+
+    /// Whether one of the patterns covers a path.
+    pub(super) fn cover(&self, path: &Path) -> bool {
+        self.covers_all
+            || self.by_anchor.iter().any(|(anchor, matcher)| {
+                path.starts_with(anchor) && matcher.matched_path_or_any_parents(path, false).is_ignore()
+            })
+    }
 }
 
 /// The folder a path pattern counts from, and the pattern below it.

@@ -15,7 +15,8 @@ fn policy(mode: Mode, rules: &[(&str, &str)]) -> Policy {
             _ => parsed.allow.push(rule),
         }
     }
-    Policy { mode, rules: parsed, roots: vec!["/w".into()], home: "/home/u".into() }
+    let readable = vec!["/home/u/.ostler/kept".into()];
+    Policy { mode, rules: parsed, roots: vec!["/w".into()], home: "/home/u".into(), readable }
 }
 
 fn fact(path: &str) -> PathFact {
@@ -55,6 +56,9 @@ fn modes() {
         ("Read /w/a", ["allow"; 5]),
         ("TodoWrite", ["allow"; 5]),
         ("Read /etc/passwd", ["ask", "ask", "ask", "deny", "allow"]),
+        ("Read /home/u/.ostler/kept/x", ["allow"; 5]),
+        ("Edit /home/u/.ostler/kept/x", ["ask", "ask", "ask", "deny", "allow"]),
+        ("Read /home/u/.ostler/kept/../x", ["ask", "ask", "ask", "deny", "allow"]),
         ("Edit /w/a", ["ask", "allow", "ask", "deny", "allow"]),
         ("Edit /etc/hosts", ["ask", "ask", "ask", "deny", "allow"]),
         ("Edit /w/.git/hooks/pre-commit", ["ask", "ask", "ask", "deny", "allow"]),
@@ -114,6 +118,11 @@ fn path_rules_are_gitignore_patterns_with_anchors() {
     check(Mode::Default, &[("allow", "Read(~/notes/**)")], "Read /home/u/notes/a", "allow");
     check(Mode::Default, &[("allow", "Read(//etc/hosts)")], "Read /etc/hosts", "allow");
     check(Mode::Default, &[("allow", "Edit(//w/.git/**)")], "Edit /w/.git/config", "ask");
+}
+
+#[test]
+fn what_the_session_kept_can_still_be_denied() {
+    check(Mode::Default, &[("deny", "Read(~/.ostler/**)")], "Read /home/u/.ostler/kept/x", "deny");
 }
 
 #[test]
@@ -188,5 +197,23 @@ proptest! {
         let hook = Verdict::Allow { hook: "h".into(), reason: String::new() };
         let denied = judge(&call, &more, None) == "deny";
         prop_assert!(!denied || judge(&call, &more, Some(&hook)) == "deny");
+    }
+
+    #[test]
+    fn searches_see_what_reads_may_see(
+        rules in prop::collection::vec(("deny|ask", "(//w/|~/|/|\\./|!)?(\\*\\*/)?[ab*]{1,2}(/[ab*]{1,2}|/\\*\\*|/)?"), 0..4),
+        path in "/(w|home/u|x)(/[ab]{1,2}){1,3}",
+    ) {
+        // A rule without a real pattern is about the whole call: the search would not run.
+        let rules: Vec<(&str, String)> =
+            rules.iter().filter(|(_, pattern)| pattern != "*").map(|(side, pattern)| (side.as_str(), format!("Read({pattern})"))).collect();
+        let rules: Vec<(&str, &str)> = rules.iter().map(|(side, text)| (*side, text.as_str())).collect();
+        let policy = policy(Mode::BypassPermissions, &rules);
+        let expected = match judge(&format!("Read {path}"), &policy, None) {
+            "deny" => Sight::Closed,
+            "ask" => Sight::Asks,
+            _ => Sight::Open,
+        };
+        prop_assert_eq!(policy.for_searches().sight(path.as_ref()), expected);
     }
 }

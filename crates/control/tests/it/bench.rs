@@ -129,14 +129,20 @@ impl Bench {
                 schema: json!({"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}}}),
                 interrupt,
                 max_result: 1000,
+                guidance: String::new(),
             };
             Box::new(Puppet { spec, strings: Arc::clone(&strings) })
         };
         let registry =
             Registry::new(vec![tool("Puppet", Interrupt::Cancel), tool("Stubborn", Interrupt::Finish)])
                 .unwrap();
-        let policy =
-            Policy { mode, rules: Rules::default(), roots: vec!["/w".into()], home: "/home/u".into() };
+        let policy = Policy {
+            mode,
+            rules: Rules::default(),
+            roots: vec!["/w".into()],
+            home: "/home/u".into(),
+            readable: Vec::new(),
+        };
         let executor = Executor::new(Setup {
             registry,
             host: Arc::new(Local::new(PathBuf::from("/"), Vec::new())),
@@ -144,6 +150,7 @@ impl Bench {
             cwd: "/w".into(),
             attendance,
             parallel,
+            artifacts: None,
         });
         Self { executor, strings, log: Vec::new(), next: 0 }
     }

@@ -1,6 +1,6 @@
 //! `Bash`: runs a command in a fresh shell that starts where the last one ended.
 
-use super::{parse, spec};
+use super::{parse, seen, spec};
 use crate::{
     Effect, Plan, PlanContext, RunContext, Tool,
     host::{Exit, Finished, Kind, Shell},
@@ -18,7 +18,9 @@ use std::{
 
 const DESCRIPTION: &str = "Runs a bash command and returns its output, stdout and stderr together. The working \
 directory carries over to the next call, variables do not; there is no input and no terminal. What it leaves \
-in the background is killed when it ends. Use Read, Edit, Grep and Glob for files rather than cat, sed, grep and find.";
+in the background is killed when it ends.";
+const GUIDANCE: &str =
+    "Use Bash for builds, tests, version control and other programs; for files use the tools made for them.";
 
 const MAX_RESULT: usize = 30_000;
 /// Leaves room for the exit code and notes.
@@ -44,7 +46,7 @@ pub(super) struct Bash {
 
 impl Bash {
     pub(super) fn new() -> Self {
-        let spec = spec::<Input>("Bash", DESCRIPTION, Interrupt::Cancel);
+        let spec = spec::<Input>("Bash", DESCRIPTION, Interrupt::Cancel).guided(GUIDANCE);
         Self { spec: ToolSpec { max_result: MAX_RESULT, ..spec } }
     }
 }
@@ -102,7 +104,11 @@ async fn execute(
         Shell { command: input.command.clone(), cwd: cwd.clone(), timeout: Duration::from_millis(timeout) };
     let finished = cx.host.run(shell, run.progress).await?;
     let (change, note) = moved(&finished, &cwd, &cx).await?;
-    Ok(output(&input.command, timeout, &finished, change, note))
+    let output = output(&input.command, timeout, &finished, change, note);
+    if let (Exit::Code(0), Some(printed)) = (finished.exit, output.structured["stdout"].as_str()) {
+        seen::record(&input.command, &cwd, &cx, printed).await;
+    }
+    Ok(output)
 }
 
 /// Where the next command starts, and what the model is told when that is not where this one ended.

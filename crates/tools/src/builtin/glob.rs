@@ -2,13 +2,16 @@
 
 use super::{
     parse, resolve,
-    search::{Newest, check_root},
+    search::{Newest, Sieve, check_folder, walk_from},
     shown, spec,
 };
-use crate::{Effect, Plan, PlanContext, RunContext, Tool, host::blocking};
+use crate::{
+    Effect, Plan, PlanContext, RunContext, Tool,
+    host::{Kind, blocking},
+};
 use futures_util::future::BoxFuture;
 use globset::{GlobBuilder, GlobMatcher};
-use ignore::{WalkBuilder, WalkState};
+use ignore::{DirEntry, WalkState};
 use ostler_proto::{Access, Intent, Interrupt, Json, PathFact, Preview, ToolError, ToolOutput, ToolSpec};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -23,8 +26,11 @@ use tokio_util::sync::CancellationToken;
 
 const DESCRIPTION: &str = "Finds files by name pattern, such as `**/*.rs` or `src/{a,b}/*.ts`, newest first, at \
 most 100. A pattern without a slash matches at any depth. Hidden and ignored files are found too, all but .git.";
+const GUIDANCE: &str = "Find files by name with Glob rather than find.";
 
 const MAX_FILES: usize = 100;
+/// Links that are followed to see whether they are files.
+const MAX_LINKS: usize = 1000;
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -42,7 +48,7 @@ pub(super) struct Glob {
 
 impl Glob {
     pub(super) fn new() -> Self {
-        Self { spec: spec::<Input>("Glob", DESCRIPTION, Interrupt::Cancel) }
+        Self { spec: spec::<Input>("Glob", DESCRIPTION, Interrupt::Cancel).guided(GUIDANCE) }
     }
 }
 
@@ -95,12 +101,15 @@ async fn glob(
     cx: PlanContext,
     run: RunContext,
 ) -> Result<ToolOutput, ToolError> {
-    check_root(&fact, &cx).await?;
+    check_folder(&fact, &cx).await?;
     let started = Instant::now();
     let cancel = run.cancel.child_token();
     let _cancel_on_drop = cancel.clone().drop_guard();
+    let sieve = Sieve::new(&fact, &cx);
     let root = fact.target.clone();
-    let (total, files) = blocking(move || walk(&root, &matcher, &cancel)).await;
+    let (mut found, sieve) = blocking(move || (walk(&root, &matcher, &sieve, &cancel), sieve)).await;
+    add_links(&mut found, &sieve, &cx).await;
+    let (total, files) = found.newest.finish();
     // Found below the real folder, shown below the one that was asked for.
     let files: Vec<String> = files
         .iter()
@@ -112,6 +121,7 @@ async fn glob(
         // Writing to a string cannot fail.
         let _ = write!(text, "\n\n[{total} files match; the {} newest are shown]", files.len());
     }
+    text.push_str(&sieve.note());
     let structured = json!({
         "filenames": files,
         "numFiles": files.len(),
@@ -122,10 +132,17 @@ async fn glob(
     Ok(ToolOutput::text(text, structured))
 }
 
-fn walk(root: &Path, matcher: &GlobMatcher, cancel: &CancellationToken) -> (usize, Vec<PathBuf>) {
-    let newest = Mutex::new(Newest::new(MAX_FILES));
-    let mut builder = WalkBuilder::new(root);
-    builder.standard_filters(false).filter_entry(|entry| entry.file_name() != ".git");
+/// What fits the pattern. Links are kept aside: where they lead is not known yet.
+struct Found {
+    newest: Newest,
+    links: Vec<PathBuf>,
+}
+
+fn walk(root: &Path, matcher: &GlobMatcher, sieve: &Sieve, cancel: &CancellationToken) -> Found {
+    let found = Mutex::new(Found { newest: Newest::new(MAX_FILES), links: Vec::new() });
+    let lock = || found.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut builder = walk_from(root);
+    builder.standard_filters(false);
     builder.build_parallel().run(|| {
         Box::new(|entry| {
             if cancel.is_cancelled() {
@@ -133,18 +150,43 @@ fn walk(root: &Path, matcher: &GlobMatcher, cancel: &CancellationToken) -> (usiz
             }
             // A folder that cannot be listed has nothing to show.
             let Ok(entry) = entry else { return WalkState::Continue };
-            let is_file = entry.file_type().is_some_and(|kind| kind.is_file());
+            let Some(kind) = entry.file_type() else { return WalkState::Continue };
+            if kind.is_dir() {
+                return if entry.file_name() == ".git" { WalkState::Skip } else { WalkState::Continue };
+            }
             let fits = || matcher.is_match(entry.path().strip_prefix(root).unwrap_or(entry.path()));
-            if is_file && fits() {
-                // A file that vanished meanwhile sorts last.
-                let modified = entry.metadata().ok().and_then(|metadata| metadata.modified().ok());
-                let mut newest = newest.lock().unwrap_or_else(PoisonError::into_inner);
-                newest.add(entry.path(), modified.unwrap_or(SystemTime::UNIX_EPOCH));
+            if kind.is_file() && fits() && sieve.lets_through(entry.path()) {
+                let modified = modified(&entry);
+                lock().newest.add(entry.path(), modified);
+            } else if kind.is_symlink() && fits() {
+                let links = &mut lock().links;
+                if links.len() < MAX_LINKS {
+                    links.push(entry.into_path());
+                }
             }
             WalkState::Continue
         })
     });
-    newest.into_inner().unwrap_or_else(PoisonError::into_inner).finish()
+    found.into_inner().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn modified(entry: &DirEntry) -> SystemTime {
+    // A file that vanished meanwhile sorts last.
+    entry.metadata().ok().and_then(|metadata| metadata.modified().ok()).unwrap_or(SystemTime::UNIX_EPOCH)
+}
+
+/// Adds the links that lead to files which may be shown. Links to folders are not followed, so
+/// none can lead in a circle.
+async fn add_links(found: &mut Found, sieve: &Sieve, cx: &PlanContext) {
+    for link in std::mem::take(&mut found.links) {
+        // What cannot be followed, or leads nowhere, is no file.
+        let Some(name) = link.to_str() else { continue };
+        let Ok(leads) = cx.host.resolve(name, &cx.cwd).await else { continue };
+        let Ok(Some(stat)) = cx.host.stat(&leads.target).await else { continue };
+        if stat.kind == Kind::File && sieve.lets_link_through(&link, &leads) {
+            found.newest.add(&link, stat.modified);
+        }
+    }
 }
 
 #[cfg(test)]

@@ -1,8 +1,10 @@
-//! Picks some lines out of a file of any length. Memory is bounded by what is picked: the rest is
-//! hashed and counted as it goes by.
+//! Picks some lines out of a file: from memory, or from a stream of any length, where memory is
+//! bounded by what is picked. Lines outside the range are counted, never kept.
 
-use crate::{host::Hash, text};
+use super::encoding::{Encoding, Extent};
+use crate::text;
 use std::{
+    fmt::{self, Write as _},
     io::{self, Read},
     ops::Range,
 };
@@ -10,125 +12,279 @@ use tokio_util::sync::CancellationToken;
 
 /// A line longer than this many characters is cut, with a mark.
 const MAX_LINE: usize = 2000;
-/// How far a file is searched for the NUL that tells binary from text.
-const BINARY_PROBE: usize = 8 * 1024;
-const BOM: &[u8] = b"\xEF\xBB\xBF";
+/// No character of a supported encoding takes more bytes.
+const MAX_CHARACTER: usize = 4;
+/// How much of a line is kept: what is shown, its mark, and enough to know that it goes on.
+const MAX_LINE_BYTES: usize = (MAX_LINE + 2) * MAX_CHARACTER;
+/// How much of a stream tells its encoding.
+const SAMPLE: usize = 64 * 1024;
+const BUFFER: usize = 256 * 1024;
+const BOM: char = '\u{FEFF}';
 
-/// What was picked, and what the whole file is.
-#[derive(Debug)]
-pub(super) struct Picked {
-    /// The lines, without their ends.
-    pub(super) lines: Vec<String>,
-    /// Whether lines of the range were left out because the text became too long.
-    pub(super) overflowed: bool,
-    /// How many lines the file has; what follows a last newline is a line too.
-    pub(super) total: usize,
-    /// How many bytes the file has.
-    pub(super) bytes: u64,
-    /// Of all bytes.
-    pub(super) hash: Hash,
+/// What to pick.
+#[derive(Debug, Clone)]
+pub(super) struct Wanted {
+    /// Which lines, counted from 0.
+    pub(super) range: Range<usize>,
+    /// How many characters at most, in all.
+    pub(super) max_chars: usize,
+    /// How many bytes after the range are looked at, to know how many lines there are.
+    pub(super) look_ahead: u64,
 }
 
-/// Reads to the end and keeps the lines of `range`, counted from 0, up to `max_chars` characters in
-/// all. `None` when the file is binary.
-pub(super) fn pick(
+/// What was picked.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Picked {
+    /// The lines, joined by newlines.
+    pub(super) content: String,
+    /// How many they are.
+    pub(super) count: usize,
+    /// Whether lines of the range were left out because the text became too long.
+    pub(super) overflowed: bool,
+    /// How many lines the file has.
+    pub(super) total: Total,
+}
+
+/// How many lines a file has; what follows a last newline is a line too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Total {
+    /// So many.
+    Exact(usize),
+    /// More than so many: the rest was not counted.
+    MoreThan(usize),
+}
+
+/// Picks from a file in memory.
+pub(super) fn pick(bytes: &[u8], encoding: Encoding, wanted: Wanted) -> Picked {
+    let mut picker = Picker::new(encoding, wanted);
+    // A last byte without its partner is no character; it is shown as what it is, broken.
+    picker.feed(bytes);
+    picker.finish(Reached::End)
+}
+
+/// Picks from a stream, up to its end unless that is far. `None` when the file is binary.
+pub(super) fn stream(
     mut reader: impl Read,
-    range: Range<usize>,
-    max_chars: usize,
+    wanted: Wanted,
     cancel: &CancellationToken,
 ) -> io::Result<Option<Picked>> {
-    let mut picker = Picker { range, room: max_chars, ..Picker::default() };
-    let mut hasher = blake3::Hasher::new();
-    let mut buffer = vec![0; 64 * 1024];
-    let mut bytes = 0;
-    loop {
+    let mut buffer = vec![0; BUFFER];
+    let mut filled = fill(&mut reader, &mut buffer[..SAMPLE])?;
+    let extent = if filled < SAMPLE { Extent::Whole } else { Extent::Start };
+    let Some(encoding) = Encoding::of(&buffer[..filled], extent) else { return Ok(None) };
+    let look_ahead = wanted.look_ahead;
+    let mut picker = Picker::new(encoding, wanted);
+    let mut ahead = 0;
+    while filled > 0 {
         if cancel.is_cancelled() {
             return Err(io::Error::other("cancelled"));
         }
-        let piece = match reader.read(&mut buffer) {
-            Ok(0) => break,
-            Ok(length) => &buffer[..length],
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(error),
-        };
-        if bytes < BINARY_PROBE && piece[..piece.len().min(BINARY_PROBE - bytes)].contains(&0) {
-            return Ok(None);
-        }
-        bytes += piece.len();
-        hasher.update(piece);
-        for part in piece.split_inclusive(|byte| *byte == b'\n') {
-            match part.split_last() {
-                Some((b'\n', body)) => {
-                    picker.push(body);
-                    picker.end_line(LineEnd::Newline);
-                }
-                Some(_) | None => picker.push(part),
+        if picker.is_past() || picker.is_full() {
+            ahead += filled as u64;
+            if ahead > look_ahead {
+                return Ok(Some(picker.finish(Reached::Enough)));
             }
         }
+        // Half a unit at the end waits for its other half.
+        let whole = filled - filled % encoding.unit();
+        picker.feed(&buffer[..whole]);
+        buffer.copy_within(whole..filled, 0);
+        let kept = filled - whole;
+        let read = read_some(&mut reader, &mut buffer[kept..])?;
+        if read == 0 {
+            picker.feed(&buffer[..kept]);
+            break;
+        }
+        filled = kept + read;
     }
-    picker.end_line(LineEnd::EndOfFile);
-    Ok(Some(Picked {
-        lines: picker.lines,
-        overflowed: picker.overflowed,
-        total: picker.number,
-        bytes: bytes as u64,
-        hash: hasher.finalize(),
-    }))
+    Ok(Some(picker.finish(Reached::End)))
 }
 
-#[derive(Default)]
+fn fill(reader: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match read_some(reader, &mut buffer[filled..])? {
+            0 => break,
+            length => filled += length,
+        }
+    }
+    Ok(filled)
+}
+
+fn read_some(reader: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match reader.read(buffer) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            read => return read,
+        }
+    }
+}
+
 struct Picker {
+    encoding: Encoding,
     range: Range<usize>,
     room: usize,
+    /// The line the next byte belongs to.
     number: usize,
+    /// The start of that line, where it began in bytes fed before.
     line: Vec<u8>,
-    lines: Vec<String>,
+    content: String,
+    count: usize,
     overflowed: bool,
 }
 
 #[derive(Clone, Copy)]
+enum Reached {
+    End,
+    Enough,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum LineEnd {
     Newline,
     EndOfFile,
 }
 
 impl Picker {
-    fn push(&mut self, body: &[u8]) {
-        if self.range.contains(&self.number) && !self.overflowed {
-            // A character takes at most four bytes; one more shows that the line goes on.
-            let room = (4 * MAX_LINE + BOM.len() + 4).saturating_sub(self.line.len());
-            self.line.extend_from_slice(&body[..body.len().min(room)]);
+    fn new(encoding: Encoding, wanted: Wanted) -> Self {
+        Self {
+            encoding,
+            range: wanted.range,
+            room: wanted.max_chars,
+            number: 0,
+            line: Vec::new(),
+            content: String::new(),
+            count: 0,
+            overflowed: false,
         }
     }
 
-    fn end_line(&mut self, end: LineEnd) {
-        if self.range.contains(&self.number) && !self.overflowed {
-            let line = self.finished_line(end);
-            let length = line.chars().count() + 8;
-            match self.room.checked_sub(length) {
-                Some(left) => {
-                    self.room = left;
-                    self.lines.push(line);
-                }
-                None => self.overflowed = true,
-            }
+    fn is_past(&self) -> bool {
+        self.number >= self.range.end || self.overflowed
+    }
+
+    /// Whether no more bytes can change what is picked: the last line is longer than is shown.
+    fn is_full(&self) -> bool {
+        self.number + 1 >= self.range.end && self.line.len() >= MAX_LINE_BYTES
+    }
+
+    fn feed(&mut self, bytes: &[u8]) {
+        let mut rest = self.skip_to_range(bytes);
+        while !self.is_past() && !rest.is_empty() {
+            let Some(end) = self.encoding.newline(rest) else {
+                let room = MAX_LINE_BYTES.saturating_sub(self.line.len());
+                self.line.extend_from_slice(&rest[..rest.len().min(room)]);
+                return;
+            };
+            self.take_line(&rest[..end], LineEnd::Newline);
+            rest = &rest[end + self.encoding.unit()..];
         }
-        self.line.clear();
+        self.number += self.encoding.count_newlines(rest);
+    }
+
+    /// What remains when the lines before the range are counted off.
+    fn skip_to_range<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
+        if self.number >= self.range.start {
+            return bytes;
+        }
+        let found = self.encoding.count_newlines(bytes);
+        if self.number + found < self.range.start {
+            self.number += found;
+            return &[];
+        }
+        let mut rest = bytes;
+        while self.number < self.range.start {
+            let Some(end) = self.encoding.newline(rest) else { return &[] };
+            rest = &rest[end + self.encoding.unit()..];
+            self.number += 1;
+        }
+        rest
+    }
+
+    fn take_line(&mut self, body: &[u8], end: LineEnd) {
+        let mut line = std::mem::take(&mut self.line);
+        if line.is_empty() {
+            self.add(body, end);
+        } else {
+            let room = MAX_LINE_BYTES.saturating_sub(line.len());
+            line.extend_from_slice(&body[..body.len().min(room)]);
+            self.add(&line, end);
+            line.clear();
+            self.line = line;
+        }
         self.number += 1;
     }
 
-    fn finished_line(&self, end: LineEnd) -> String {
-        let mut line = self.line.as_slice();
+    fn add(&mut self, body: &[u8], end: LineEnd) {
+        let decoded = self.encoding.decode(&body[..body.len().min(MAX_LINE_BYTES)]);
+        let mut line = decoded.as_ref();
         if self.number == 0 {
             line = line.strip_prefix(BOM).unwrap_or(line);
         }
-        if matches!(end, LineEnd::Newline) {
-            line = line.strip_suffix(b"\r").unwrap_or(line);
+        if end == LineEnd::Newline {
+            line = line.strip_suffix('\r').unwrap_or(line);
         }
-        let line = String::from_utf8_lossy(line);
-        match text::first(&line, MAX_LINE) {
-            Some(start) => format!("{start}… [line cut at {MAX_LINE} characters]"),
-            None => line.into_owned(),
+        let cut = text::first(line, MAX_LINE);
+        // The number and the tab before a line are characters too.
+        let length = if cut.is_some() { MAX_LINE + 40 } else { line.chars().count() + 8 };
+        let Some(left) = self.room.checked_sub(length) else {
+            self.overflowed = true;
+            return;
+        };
+        self.room = left;
+        if self.count > 0 {
+            self.content.push('\n');
+        }
+        let kept = cut.unwrap_or(line);
+        if kept.contains('\0') {
+            // Not every reader of the result can take the character itself.
+            self.content.push_str(&kept.replace('\0', "\u{2400}"));
+        } else {
+            self.content.push_str(kept);
+        }
+        if cut.is_some() {
+            // Writing to a string cannot fail.
+            let _ = write!(self.content, "… [line cut at {MAX_LINE} characters]");
+        }
+        self.count += 1;
+    }
+
+    fn finish(mut self, reached: Reached) -> Picked {
+        let total = match reached {
+            Reached::Enough => {
+                if !self.line.is_empty() {
+                    self.take_line(&[], LineEnd::EndOfFile);
+                }
+                Total::MoreThan(self.number)
+            }
+            Reached::End => {
+                let in_range = self.range.contains(&self.number) && !self.overflowed;
+                if in_range {
+                    self.take_line(&[], LineEnd::EndOfFile);
+                    Total::Exact(self.number)
+                } else {
+                    Total::Exact(self.number + 1)
+                }
+            }
+        };
+        Picked { content: self.content, count: self.count, overflowed: self.overflowed, total }
+    }
+}
+
+impl Total {
+    /// The number that is known.
+    pub(super) fn known(self) -> usize {
+        match self {
+            Self::Exact(lines) | Self::MoreThan(lines) => lines,
+        }
+    }
+}
+
+impl fmt::Display for Total {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exact(lines) => write!(f, "{lines}"),
+            Self::MoreThan(lines) => write!(f, "more than {lines}"),
         }
     }
 }
@@ -150,42 +306,97 @@ mod tests {
         }
     }
 
-    fn pick_all(bytes: &[u8], range: Range<usize>, piece: usize) -> Option<Picked> {
-        pick(Pieces(bytes, piece), range, usize::MAX, &CancellationToken::new()).unwrap()
+    fn all(range: Range<usize>) -> Wanted {
+        Wanted { range, max_chars: usize::MAX, look_ahead: 1 << 20 }
+    }
+
+    fn stream_all(bytes: &[u8], range: Range<usize>, piece: usize) -> Option<Picked> {
+        stream(Pieces(bytes, piece), all(range), &CancellationToken::new()).unwrap()
+    }
+
+    /// Feeds a picker directly, so that small files meet the edges between pieces too.
+    fn feed_pieces(bytes: &[u8], encoding: Encoding, wanted: Wanted, piece: usize) -> Picked {
+        let mut picker = Picker::new(encoding, wanted);
+        bytes.chunks(piece * encoding.unit()).for_each(|piece| picker.feed(piece));
+        picker.finish(Reached::End)
     }
 
     #[test]
     fn odd_files_are_read_as_text_or_refused() {
-        let picked = pick_all(b"\xEF\xBB\xBFa\r\nb\xFF\r\r\nc\r", 0..9, 2).unwrap();
-        assert_eq!(picked.lines, ["a", "b\u{FFFD}\r", "c\r"]);
-        assert_eq!(pick_all(b"", 0..9, 1).unwrap().lines, [""]);
-        assert!(pick_all(b"a\0b", 0..9, 1).is_none());
-        let long = "é".repeat(2001);
-        let line = &pick_all(long.as_bytes(), 0..1, 7).unwrap().lines[0];
-        assert_eq!(*line, format!("{}… [line cut at 2000 characters]", "é".repeat(2000)));
+        let picked = stream_all(b"\xEF\xBB\xBFa\r\nb\xFF\r\r\nc\r", 0..9, 2).unwrap();
+        assert_eq!(picked.content, "a\nb\u{FFFD}\r\nc\r");
+        let empty = stream_all(b"", 0..9, 1).unwrap();
+        assert_eq!((empty.content.as_str(), empty.count, empty.total), ("", 1, Total::Exact(1)));
+        assert!(stream_all(b"a\0b", 0..9, 1).is_none());
+        let wide: Vec<u8> = "\u{FEFF}é\r\n→\n".encode_utf16().flat_map(u16::to_be_bytes).collect();
+        assert_eq!(stream_all(&wide, 0..9, 1).unwrap().content, "é\n→\n");
+        assert_eq!(stream_all(b"caf\xE9\nna\xEFve", 1..2, 3).unwrap().content, "naïve");
+    }
+
+    #[test]
+    fn long_lines_are_cut_between_characters() {
+        for character in ["é", "€", "🦀"] {
+            let long = format!("{}\nnext", character.repeat(3000));
+            for piece in [7, 1000] {
+                let picked = feed_pieces(long.as_bytes(), Encoding::UTF_8, all(0..2), piece);
+                let shown = format!("{}… [line cut at 2000 characters]\nnext", character.repeat(2000));
+                assert_eq!(picked.content, shown);
+            }
+            let exact = character.repeat(2000);
+            assert_eq!(pick(exact.as_bytes(), Encoding::UTF_8, all(0..1)).content, exact);
+        }
     }
 
     #[test]
     fn too_much_text_is_left_out_from_the_end() {
-        let picked = pick(&b"abcd\nefgh\nijkl"[..], 0..9, 25, &CancellationToken::new()).unwrap().unwrap();
-        assert_eq!((picked.lines.len(), picked.overflowed, picked.total), (2, true, 3));
+        let wanted = Wanted { max_chars: 25, ..all(0..9) };
+        let picked = pick(b"abcd\nefgh\nijkl", Encoding::UTF_8, wanted);
+        assert_eq!((picked.count, picked.overflowed, picked.total), (2, true, Total::Exact(3)));
+    }
+
+    #[test]
+    fn a_far_end_is_not_counted() {
+        let endless = io::repeat(b'\n');
+        let picked = stream(endless, all(5..7), &CancellationToken::new()).unwrap().unwrap();
+        assert_eq!((picked.content.as_str(), picked.count), ("\n", 2));
+        assert!(matches!(picked.total, Total::MoreThan(lines) if lines >= 1 << 20));
+        let picked = stream(io::repeat(b'a'), all(0..1), &CancellationToken::new()).unwrap().unwrap();
+        assert_eq!((picked.count, picked.total), (1, Total::MoreThan(1)), "a line without an end");
+        let cancel = CancellationToken::new();
+        cancel.cancel();
+        assert!(stream(io::repeat(b'a'), all(0..7), &cancel).is_err());
     }
 
     proptest! {
         #[test]
         fn picked_lines_are_those_of_split(
-            text in "[a-c€\n\r]{0,60}",
+            text in "\u{FEFF}?[a-c€\n\r]{0,60}",
             start in 0usize..9,
             count in 0usize..9,
             piece in 1usize..9,
+            wide in any::<bool>(),
         ) {
-            let picked = pick_all(text.as_bytes(), start..start + count, piece).unwrap();
             let flat = text.replace("\r\n", "\n");
-            let lines: Vec<&str> = flat.split('\n').collect();
-            let expected: Vec<&str> = lines.iter().copied().skip(start).take(count).collect();
-            prop_assert_eq!(picked.lines, expected);
-            prop_assert_eq!(picked.total, lines.len());
-            prop_assert_eq!(picked.hash, blake3::hash(text.as_bytes()));
+            let lines: Vec<&str> = flat.strip_prefix(BOM).unwrap_or(&flat).split('\n').collect();
+            let picked: Vec<&str> = lines.iter().copied().skip(start).take(count).collect();
+            let expected = Picked {
+                content: picked.join("\n"),
+                count: picked.len(),
+                overflowed: false,
+                total: Total::Exact(lines.len()),
+            };
+            let (encoding, bytes) = if wide {
+                let bytes = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
+                (Encoding::of(b"\xFF\xFE", Extent::Start).unwrap(), bytes)
+            } else {
+                (Encoding::UTF_8, text.clone().into_bytes())
+            };
+            let wanted = all(start..start + count);
+            prop_assert_eq!(&pick(&bytes, encoding, wanted.clone()), &expected);
+            prop_assert_eq!(&feed_pieces(&bytes, encoding, wanted, piece), &expected);
+            if !wide {
+                prop_assert_eq!(&stream_all(&bytes, start..start + count, piece).unwrap(), &expected);
+            }
         }
     }
 }

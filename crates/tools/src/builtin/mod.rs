@@ -2,15 +2,26 @@
 //! What they share is here; nothing here decides whether a tool may run.
 
 mod bash;
+mod change;
 mod diff;
+mod draft;
 mod edit;
+mod encoding;
 mod glob;
 mod grep;
 mod lines;
+mod ls;
+mod matching;
+mod multi_edit;
+mod near;
+mod notebook;
+mod notebook_edit;
 mod read;
 mod search;
+mod seen;
 mod source;
 mod todo_write;
+mod tokens;
 mod write;
 
 use crate::{PlanContext, Tool};
@@ -19,15 +30,25 @@ use schemars::{JsonSchema, generate::SchemaSettings};
 use serde::de::DeserializeOwned;
 use std::path::Path;
 
+pub use read::Limits;
+
 /// Every built-in tool, in the order the model sees them.
 pub fn all() -> Vec<Box<dyn Tool>> {
+    all_within(Limits::default())
+}
+
+/// Every built-in tool, with other limits on what a read shows.
+pub fn all_within(limits: Limits) -> Vec<Box<dyn Tool>> {
     vec![
-        Box::new(read::Read::new()),
+        Box::new(read::Read::new(limits)),
         Box::new(write::Write::new()),
         Box::new(edit::Edit::new()),
+        Box::new(multi_edit::MultiEdit::new()),
+        Box::new(notebook_edit::NotebookEdit::new()),
         Box::new(bash::Bash::new()),
         Box::new(grep::Grep::new()),
         Box::new(glob::Glob::new()),
+        Box::new(ls::Ls::new()),
         Box::new(todo_write::TodoWrite::new()),
     ]
 }
@@ -45,6 +66,7 @@ fn spec<Input: JsonSchema>(name: &str, description: &str, interrupt: Interrupt) 
         schema: schema::<Input>(),
         interrupt,
         max_result: MAX_RESULT,
+        guidance: String::new(),
     }
 }
 
@@ -129,6 +151,6 @@ mod tests {
             }
             length += text.len() + spec.description.len();
         }
-        assert!(length < 8_000, "{length} bytes go to the model with every request");
+        assert!(length < 10_000, "{length} bytes go to the model with every request");
     }
 }

@@ -1,29 +1,30 @@
-//! `Read`: shows lines of a text file, numbered, and remembers what was shown.
+//! `Read`: shows a file as a model can take it (numbered lines, a picture, cells, pages) and
+//! remembers what was shown. What never ends or is no such file is refused before it is opened.
 
-use super::{
-    MAX_RESULT,
-    lines::{self, Picked},
-    parse, resolve, shown, spec,
-};
+mod image;
+mod notebook;
+mod pdf;
+mod plain;
+
+use super::{parse, resolve, search::missing, shown, spec};
 use crate::{
     Effect, Plan, PlanContext, RunContext, Tool,
-    host::{HostError, Version, blocking},
+    host::{Kind, Version, blocking, read_whole},
 };
 use futures_util::future::BoxFuture;
 use ostler_proto::{Access, Intent, Interrupt, Json, PathFact, Preview, ToolError, ToolOutput, ToolSpec};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
-use std::{fmt::Write as _, ops::Range, path::Path};
+use std::path::Path;
 
-const DESCRIPTION: &str = "Reads a text file. Lines come as number, tab, text. Without offset and limit it \
-shows the first 2000 lines; longer files are read in parts. Read a file before you change it.";
+const DESCRIPTION: &str = "Reads a file. Text comes as number, tab, text: without offset and limit the first \
+2000 lines; longer files are read in parts. Also shows images, PDF pages and notebook cells (offset and limit \
+count cells). Read a file before you change it.";
+const GUIDANCE: &str = "Read a file, and enough of it to follow its conventions, before you change it. Use Read rather than cat, head or sed.";
 
-const DEFAULT_LIMIT: usize = 2000;
-/// Largest file that is read without saying which part.
-const MAX_UNRANGED: u64 = 256 * 1024;
-/// Leaves room for a notice below the result's own limit.
-const MAX_CHARS: usize = MAX_RESULT - 1000;
+/// However few tokens are allowed, a notice is never cut.
+const MIN_RESULT: usize = 4000;
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -35,16 +36,67 @@ struct Input {
     /// How many lines to show.
     #[schemars(range(min = 1))]
     limit: Option<usize>,
+    /// The pages of a PDF to show, such as 3 or 1-5; at most 20.
+    pages: Option<String>,
+    /// Show the start of a file of any size.
+    #[serde(default)]
+    allow_large: bool,
+}
+
+/// How much a read may show and how it goes about it. Fixed for a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of the largest file that is read without saying which part.
+    pub whole: u64,
+    /// Tokens of the longest text that is shown.
+    pub tokens: usize,
+    /// Bytes of the largest file that is read into memory as a whole.
+    pub in_memory: u64,
+    /// Bytes of the largest picture that is shown.
+    pub picture: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { whole: 256 * 1024, tokens: 25_000, in_memory: super::MAX_WHOLE, picture: 512 * 1024 }
+    }
 }
 
 /// The tool.
 pub(super) struct Read {
     spec: ToolSpec,
+    limits: Limits,
+}
+
+/// One read of one file.
+struct Job {
+    fact: PathFact,
+    cx: PlanContext,
+    limits: Limits,
+    offset: Option<usize>,
+    limit: Option<usize>,
+    pages: Option<pdf::Pages>,
+    allow_large: bool,
+}
+
+/// What a file is shown as, by its name.
+enum Form {
+    Plain,
+    Picture,
+    Notebook,
+    Document,
+    /// Something no text can be made of.
+    Binary,
 }
 
 impl Read {
-    pub(super) fn new() -> Self {
-        Self { spec: spec::<Input>("Read", DESCRIPTION, Interrupt::Cancel) }
+    pub(super) fn new(limits: Limits) -> Self {
+        let spec = spec::<Input>("Read", DESCRIPTION, Interrupt::Cancel).guided(GUIDANCE);
+        // It keeps its own limit, in tokens of hardly more than four characters.
+        Self {
+            spec: ToolSpec { max_result: limits.tokens.saturating_mul(4).max(MIN_RESULT), ..spec },
+            limits,
+        }
     }
 }
 
@@ -56,133 +108,106 @@ impl Tool for Read {
     fn plan<'a>(&'a self, input: Json, cx: &'a PlanContext) -> BoxFuture<'a, Result<Plan, ToolError>> {
         Box::pin(async move {
             let input: Input = parse("Read", input)?;
+            let pages = input.pages.as_deref().map(str::trim).filter(|pages| !pages.is_empty());
+            let pages = pages.map(pdf::Pages::parse).transpose()?;
             let fact = resolve(&input.file_path, cx).await?;
             let intent = Intent {
                 title: format!("Read {}", shown(&fact.requested, &cx.cwd)),
                 access: Access::Read { paths: vec![fact.clone()] },
                 preview: Preview::None,
             };
-            let cx = cx.clone();
-            Ok(Plan { intent, effect: Effect::new(move |run| read(input, fact, cx, run)) })
+            let Input { offset, limit, allow_large, .. } = input;
+            let job = Job { fact, cx: cx.clone(), limits: self.limits, offset, limit, pages, allow_large };
+            Ok(Plan { intent, effect: Effect::new(move |run| read(job, run)) })
         })
     }
 }
 
-async fn read(
-    input: Input,
-    fact: PathFact,
-    cx: PlanContext,
-    run: RunContext,
-) -> Result<ToolOutput, ToolError> {
-    let file = match cx.host.open(&fact.target).await {
-        Err(HostError::Missing(_)) => return Err(missing(fact, cx).await),
-        Err(HostError::Directory(_)) => {
-            let path = fact.requested.display();
+async fn read(job: Job, run: RunContext) -> Result<ToolOutput, ToolError> {
+    let path = job.fact.requested.display();
+    if job.fact.target == Path::new("/dev/null") {
+        return Ok(plain::empty(&job.fact.requested));
+    }
+    let form = form(&job.fact.target);
+    if matches!(form, Form::Binary) {
+        return Err(binary(&job.fact.requested));
+    }
+    let Some(stat) = job.cx.host.stat(&job.fact.target).await? else {
+        return Err(missing(&job.fact, &job.cx).await);
+    };
+    match stat.kind {
+        Kind::File => {}
+        Kind::Directory => {
             return Err(ToolError::Failed(format!(
-                "{path} is a directory, not a file; list it with Glob or ls"
+                "{path} is a directory, not a file; list it with LS or Glob"
             )));
         }
-        opened => opened?,
-    };
-    let ranged = input.offset.is_some() || input.limit.is_some();
-    if !ranged && file.stat.size > MAX_UNRANGED {
-        return Err(ToolError::Failed(format!(
-            "{} has {} bytes, too many to read at once ({MAX_UNRANGED}); \
-             say which part with offset and limit, or search it with Grep",
-            fact.requested.display(),
-            file.stat.size
-        )));
+        Kind::Special(kind) => {
+            return Err(ToolError::Failed(format!("{path} is {kind}, not a regular file")));
+        }
     }
-    let first = input.offset.unwrap_or(1).max(1) - 1;
-    let range = first..first.saturating_add(input.limit.unwrap_or(DEFAULT_LIMIT));
-    let cancel = run.cancel.child_token();
-    let _cancel_on_drop = cancel.clone().drop_guard();
-    let wanted = range.clone();
-    let picked = blocking(move || lines::pick(file.reader, wanted, MAX_CHARS, &cancel)).await;
-    let picked =
-        picked.map_err(|error| HostError::Io { action: "read", path: fact.target.clone(), error })?;
-    let Some(picked) = picked else {
-        let path = fact.requested.display();
-        return Err(ToolError::Failed(format!("{path} is a binary file and cannot be shown as text")));
-    };
-    if ranged && picked.overflowed {
-        return Err(ToolError::Failed(format!(
-            "lines {}-{} are too long to show together; ask for at most {} lines from there",
-            range.start + 1,
-            range.end.min(picked.total),
-            picked.lines.len()
-        )));
+    match form {
+        Form::Plain => plain::read(job, stat, run).await,
+        Form::Picture => image::read(job).await,
+        Form::Notebook => notebook::read(job, stat, run).await,
+        Form::Document => pdf::read(job).await,
+        Form::Binary => Err(binary(&job.fact.requested)),
     }
-    let version = Version { hash: picked.hash, size: picked.bytes, modified: file.stat.modified };
-    cx.files.record_seen(&fact.target, version, first..first + picked.lines.len());
-    Ok(output(&fact.requested, &range, input.limit, &picked))
 }
 
-fn output(path: &Path, range: &Range<usize>, limit: Option<usize>, picked: &Picked) -> ToolOutput {
-    let mut structured = json!({"type": "text", "file": {
-        "filePath": path,
-        "content": picked.lines.join("\n"),
-        "numLines": picked.lines.len(),
-        "startLine": range.start + 1,
-        "totalLines": picked.total,
-    }});
-    if picked.overflowed {
-        structured["file"]["truncatedByTokenCap"] = json!(true);
+fn form(path: &Path) -> Form {
+    let extension = path.extension().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
+    match extension.as_str() {
+        "png" | "jpg" | "jpeg" | "gif" | "webp" => Form::Picture,
+        "ipynb" => Form::Notebook,
+        "pdf" => Form::Document,
+        "7z" | "a" | "aac" | "avi" | "avif" | "bmp" | "bz2" | "class" | "dll" | "dmg" | "doc" | "docx"
+        | "dylib" | "eot" | "epub" | "exe" | "flac" | "gz" | "heic" | "icns" | "ico" | "iso" | "jar"
+        | "lz4" | "m4a" | "mkv" | "mov" | "mp3" | "mp4" | "mpg" | "o" | "odp" | "ods" | "odt" | "ogg"
+        | "otf" | "parquet" | "pkl" | "ppt" | "pptx" | "psd" | "pyc" | "pyo" | "rar" | "rlib" | "so"
+        | "sqlite" | "sqlite3" | "tar" | "tgz" | "tif" | "tiff" | "ttf" | "wasm" | "wav" | "webm" | "wmv"
+        | "woff" | "woff2" | "xls" | "xlsx" | "xz" | "zip" | "zst" => Form::Binary,
+        _ => Form::Plain,
     }
-    ToolOutput::text(text(range, limit, picked), structured)
 }
 
-fn text(range: &Range<usize>, limit: Option<usize>, picked: &Picked) -> String {
-    if picked.bytes == 0 {
-        return "The file exists but is empty.".to_owned();
+impl Job {
+    /// Whether the model said which part it wants.
+    fn is_ranged(&self) -> bool {
+        self.offset.is_some() || self.limit.is_some()
     }
-    if picked.lines.is_empty() {
-        return format!(
-            "The file has only {} lines; line {} is past its end.",
-            picked.total,
-            range.start + 1
-        );
+
+    /// The first thing to show, counted from 0.
+    fn first(&self) -> usize {
+        self.offset.unwrap_or(1).max(1) - 1
     }
-    let mut text = String::new();
-    for (position, line) in picked.lines.iter().enumerate() {
-        let newline = if position == 0 { "" } else { "\n" };
-        // Writing to a string cannot fail.
-        let _ = write!(text, "{newline}{}\t{line}", range.start + position + 1);
+
+    /// Reads all of the file.
+    async fn load(&self, limit: u64) -> Result<(Version, Vec<u8>), ToolError> {
+        let (stat, bytes) = read_whole(self.cx.host.as_ref(), &self.fact.target, limit).await?;
+        let (hash, bytes) = blocking(move || (blake3::hash(&bytes), bytes)).await;
+        Ok((Version { hash, size: stat.size, modified: stat.modified }, bytes))
     }
-    let end = range.start + picked.lines.len();
-    // Who set a limit knows that there may be more.
-    if end < picked.total && (limit.is_none() || picked.overflowed) {
-        let _ = write!(
-            text,
-            "\n\n[PARTIAL view: lines {}-{end} of {}; read on with offset {}]",
-            range.start + 1,
-            picked.total,
-            end + 1
-        );
+
+    /// Gives a result that shows no lines to the model, or says that it has it already.
+    fn show(&self, version: Version, output: ToolOutput) -> ToolOutput {
+        self.cx.files.record_seen(&self.fact.target, version, 0..0);
+        let view = blake3::hash(output.structured.to_string().as_bytes());
+        self.unless_repeated(view, output)
     }
-    text
+
+    fn unless_repeated(&self, view: blake3::Hash, output: ToolOutput) -> ToolOutput {
+        if !self.cx.files.record_view(&self.fact.target, view) {
+            return output;
+        }
+        let path = &self.fact.requested;
+        ToolOutput::text(
+            format!("{} is unchanged: the earlier result of this read still holds.", path.display()),
+            json!({"type": "file_unchanged", "file": {"filePath": path}}),
+        )
+    }
 }
 
-/// Says that nothing is there, and what is there under a similar name.
-async fn missing(fact: PathFact, cx: PlanContext) -> ToolError {
-    let target = fact.target;
-    let similar = blocking(move || similar_names(&target)).await;
-    let hint = if similar.is_empty() {
-        format!("the working directory is {}", cx.cwd.display())
-    } else {
-        format!("similar names in that folder: {}", similar.join(", "))
-    };
-    ToolError::Failed(format!("{} does not exist; {hint}", fact.requested.display()))
-}
-
-fn similar_names(target: &Path) -> Vec<String> {
-    const MANY: usize = 5000;
-    let (Some(folder), Some(name)) = (target.parent(), target.file_name()) else { return Vec::new() };
-    // Names are a courtesy: a folder that cannot be listed has none to offer.
-    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
-    let names: Vec<String> =
-        entries.take(MANY).flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let close = similar::get_close_matches(name.to_string_lossy().as_ref(), &names, 3, 0.6);
-    close.into_iter().map(str::to_owned).collect()
+fn binary(path: &Path) -> ToolError {
+    ToolError::Failed(format!("{} is a binary file and cannot be shown as text", path.display()))
 }

@@ -1,7 +1,11 @@
-//! A text file as it is and as the model sees it: without BOM, every line ending a newline.
-//! Changes are made on what the model sees and land byte for byte in what is there.
+//! The text of a file and how it is written there: in which encoding, and whether a BOM comes first.
+//! Neither is part of the text, and both come back as they were.
 
-use std::ops::Range;
+use super::{
+    draft::visible,
+    encoding::{Encoding, Extent},
+};
+use std::borrow::Cow;
 
 const BOM: char = '\u{FEFF}';
 
@@ -9,98 +13,72 @@ const BOM: char = '\u{FEFF}';
 #[derive(Debug)]
 pub(super) struct Source {
     raw: String,
-    /// Where the visible text starts in `raw`: after the BOM, if there is one.
+    encoding: Encoding,
+    /// Where the text starts in `raw`: after the BOM, if there is one.
     start: usize,
-    visible: String,
-    /// Each newline of `visible`, by position, that is a return and a newline in `raw`.
-    returns: Vec<usize>,
-    /// Each newline of `visible`, by position.
-    newlines: Vec<usize>,
-}
-
-/// How the lines of a text end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Ending {
-    Newline,
-    ReturnNewline,
 }
 
 impl Source {
-    pub(super) fn new(raw: String) -> Self {
-        let start = if raw.starts_with(BOM) { BOM.len_utf8() } else { 0 };
-        let visible = visible(&raw[start..]);
-        let found = raw[start..].match_indices("\r\n");
-        // Each pair before makes the visible text one byte shorter.
-        let returns = found.enumerate().map(|(before, (at, _))| at - before).collect();
-        let newlines = visible.match_indices('\n').map(|(at, _)| at).collect();
-        Self { raw, start, visible, returns, newlines }
-    }
-
-    /// What the model sees.
-    pub(super) fn visible(&self) -> &str {
-        &self.visible
-    }
-
-    /// What is there.
-    pub(super) fn raw(&self) -> &str {
-        &self.raw
-    }
-
-    /// The line, counted from 0, that a visible position is on.
-    pub(super) fn line_of(&self, position: usize) -> usize {
-        before(&self.newlines, position)
-    }
-
-    /// The lines that a visible range touches.
-    pub(super) fn lines_of(&self, range: &Range<usize>) -> Range<usize> {
-        let last = range.end.saturating_sub(1).max(range.start);
-        self.line_of(range.start)..self.line_of(last) + 1
-    }
-
-    /// The file with visible ranges, ascending and disjoint, replaced by a visible text.
-    pub(super) fn replaced(&self, ranges: &[Range<usize>], new: &str) -> String {
-        let mut replaced = String::with_capacity(self.raw.len() + ranges.len() * new.len());
-        let mut done = 0;
-        for range in ranges {
-            replaced.push_str(&self.raw[done..self.raw_position(range.start)]);
-            match self.ending_of(range) {
-                Ending::Newline => replaced.push_str(new),
-                Ending::ReturnNewline => replaced.push_str(&new.replace('\n', "\r\n")),
-            }
-            done = self.raw_position(range.end);
-        }
-        replaced.push_str(&self.raw[done..]);
-        replaced
-    }
-
-    fn raw_position(&self, position: usize) -> usize {
-        self.start + position + before(&self.returns, position)
-    }
-
-    /// How lines end where a range is; where it has no line end, as most lines of the file do.
-    fn ending_of(&self, range: &Range<usize>) -> Ending {
-        let within = |positions: &[usize]| before(positions, range.end) - before(positions, range.start);
-        let (newlines, returns) = match (within(&self.newlines), within(&self.returns)) {
-            (0, _) => (self.newlines.len(), self.returns.len()),
-            counts => counts,
+    /// Reads a file's bytes, if they are text that can be written back byte for byte. The error
+    /// says what stands against it, to follow `cannot be edited: `.
+    pub(super) fn decode(bytes: Vec<u8>) -> Result<Self, String> {
+        let bytes = match String::from_utf8(bytes) {
+            // A NUL tells that it is not UTF-8 after all.
+            Ok(text) if !text.contains('\0') => return Ok(Self::new(Encoding::UTF_8, text)),
+            Ok(text) => text.into_bytes(),
+            Err(error) => error.into_bytes(),
         };
-        if 2 * returns > newlines { Ending::ReturnNewline } else { Ending::Newline }
+        let Some(encoding) = Encoding::of(&bytes, Extent::Whole) else {
+            return Err("it is not a text file".to_owned());
+        };
+        let text = encoding.decode(&bytes);
+        if encoding.encode(&text).as_ref() == Ok(&bytes) {
+            return Ok(Self::new(encoding, text.into_owned()));
+        }
+        Err(format!(
+            "some of its bytes are no valid {} and would not survive being written back",
+            encoding.name()
+        ))
     }
-}
 
-/// How many of the ascending positions are before one.
-fn before(positions: &[usize], position: usize) -> usize {
-    positions.partition_point(|at| *at < position)
-}
+    /// The bytes of a new text, written as this one is. The error says what stands against it, as
+    /// in [`Source::decode`].
+    pub(super) fn encode(&self, text: String) -> Result<Vec<u8>, String> {
+        let raw = match self.start {
+            0 => text,
+            _ => format!("{BOM}{text}"),
+        };
+        if self.encoding == Encoding::UTF_8 {
+            return Ok(raw.into_bytes());
+        }
+        self.encoding.encode(&raw).map_err(|character| {
+            format!(
+                "it is written in {}, which has no character {character:?} (U+{:04X})",
+                self.encoding.name(),
+                u32::from(character)
+            )
+        })
+    }
 
-/// A text with every line ending a newline.
-pub(super) fn visible(text: &str) -> String {
-    text.replace("\r\n", "\n")
-}
+    fn new(encoding: Encoding, raw: String) -> Self {
+        let start = if raw.starts_with(BOM) { BOM.len_utf8() } else { 0 };
+        Self { raw, encoding, start }
+    }
 
-/// Where `needle` stands in `text`, from left to right without overlap.
-pub(super) fn find_all(text: &str, needle: &str) -> Vec<Range<usize>> {
-    text.match_indices(needle).map(|(at, found)| at..at + found.len()).collect()
+    /// The text.
+    pub(super) fn text(&self) -> &str {
+        &self.raw[self.start..]
+    }
+
+    /// The text as the model sees it: every line ending a newline.
+    pub(super) fn visible(&self) -> Cow<'_, str> {
+        visible(self.text())
+    }
+
+    /// All that is there, the BOM too.
+    pub(super) fn into_raw(self) -> String {
+        self.raw
+    }
 }
 
 #[cfg(test)]
@@ -108,40 +86,34 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    #[track_caller]
-    fn check(raw: &str, old: &str, new: &str, expected: &str) {
-        let source = Source::new(raw.to_owned());
-        let ranges = find_all(source.visible(), old);
-        assert_eq!(source.replaced(&ranges, new), expected, "{raw:?}");
-    }
-
     #[test]
-    fn everything_around_a_change_stays_byte_for_byte() {
-        check("\u{FEFF}a\r\nb\r\nc", "b\n", "x\ny\n", "\u{FEFF}a\r\nx\r\ny\r\nc");
-        check("a\r\nb\nc\r\n", "b", "x\ny", "a\r\nx\r\ny\nc\r\n");
-        check("a\r\nb\nc\nd\n", "b\nc", "x\ny", "a\r\nx\ny\nd\n");
-        check("a\nb\n", "a", "é", "é\nb\n");
-        check("a\r\na\r\na", "a", "b", "b\r\nb\r\nb");
-        check("x\ry\r\n", "x\ry", "z", "z\r\n");
+    fn files_that_cannot_be_written_back_are_refused() {
+        let refused = |bytes: &[u8]| Source::decode(bytes.to_vec()).unwrap_err();
+        assert_eq!(refused(b"\x7FELF\0\0\0\0"), "it is not a text file");
+        let damaged = refused("äöüäöüäöü\u{e4}".as_bytes().strip_suffix(b"\xA4").unwrap());
+        assert!(damaged.contains("no valid UTF-8"), "{damaged}");
+        let lone_half = refused(b"\xFF\xFEa\0\0\xD8b\0");
+        assert!(lone_half.contains("no valid UTF-16LE"), "{lone_half}");
+        let latin = Source::decode(b"caf\xE9".to_vec()).unwrap();
+        let error = latin.encode("caf→".to_owned()).unwrap_err();
+        assert!(error.contains("windows-1252, which has no character '→' (U+2192)"), "{error}");
     }
 
     proptest! {
         #[test]
-        fn replacing_a_text_by_itself_changes_nothing(
-            bom in any::<bool>(),
-            lines in prop::collection::vec("[ab€]{0,3}", 1..8),
-            crlf in any::<bool>(),
-            start in 0usize..20,
-            length in 1usize..9,
+        fn what_is_decoded_comes_back_byte_for_byte(
+            bytes in prop_oneof![
+                prop::collection::vec(any::<u8>(), 0..200),
+                "\\PC{0,60}".prop_map(String::into_bytes),
+                "\u{FEFF}?[a-zäé日\r\n]{0,60}".prop_map(|text| text.encode_utf16().flat_map(u16::to_le_bytes).collect()),
+                "\u{FEFF}?[a-zäé日\r\n]{0,60}".prop_map(|text| text.encode_utf16().flat_map(u16::to_be_bytes).collect()),
+                "[а-я \n]{0,60}".prop_map(|text| encoding_rs::WINDOWS_1251.encode(&text).0.into_owned()),
+                "[ぁ-ん漢字\n]{0,60}".prop_map(|text| encoding_rs::SHIFT_JIS.encode(&text).0.into_owned()),
+            ],
         ) {
-            let raw = format!("{}{}", if bom { "\u{FEFF}" } else { "" }, lines.join(if crlf { "\r\n" } else { "\n" }));
-            let source = Source::new(raw.clone());
-            let part: String = source.visible().chars().skip(start).take(length).collect();
-            prop_assume!(!part.is_empty());
-            let ranges = find_all(source.visible(), &part);
-            prop_assert_eq!(source.replaced(&ranges, &part), raw);
-            let seen = visible(source.raw());
-            prop_assert_eq!(seen.trim_start_matches(BOM), source.visible());
+            if let Ok(source) = Source::decode(bytes.clone()) {
+                prop_assert_eq!(source.encode(source.text().to_owned()).unwrap(), bytes);
+            }
         }
     }
 }

@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 const DESCRIPTION: &str = "Keeps a list of what is to be done in work of several steps; the user sees it. Send the \
 whole list each time. Keep exactly one item in_progress while you work, and mark items completed as soon as they are.";
+const GUIDANCE: &str = "Plan work of several steps with TodoWrite and keep the list current.";
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -49,7 +50,10 @@ pub(super) struct TodoWrite {
 
 impl TodoWrite {
     pub(super) fn new() -> Self {
-        Self { spec: spec::<Input>("TodoWrite", DESCRIPTION, Interrupt::Cancel), list: Arc::default() }
+        Self {
+            spec: spec::<Input>("TodoWrite", DESCRIPTION, Interrupt::Cancel).guided(GUIDANCE),
+            list: Arc::default(),
+        }
     }
 }
 

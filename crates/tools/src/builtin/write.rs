@@ -2,12 +2,15 @@
 
 use super::{
     MAX_WHOLE,
+    change::line_count,
     diff::{Diff, diff},
-    parse, resolve, shown, spec,
+    parse, resolve, shown,
+    source::Source,
+    spec,
 };
 use crate::{
     Effect, Plan, PlanContext, Tool,
-    host::{Expected, Hash, Replacement, Standing, Version, blocking, read_whole},
+    host::{Expected, Hash, HostError, Replacement, Standing, Version, blocking, read_whole},
 };
 use futures_util::future::BoxFuture;
 use ostler_proto::{Access, Intent, Interrupt, Json, PathFact, Preview, ToolError, ToolOutput, ToolSpec};
@@ -18,6 +21,9 @@ use std::path::Path;
 
 const DESCRIPTION: &str = "Writes a whole file, creating missing folders. A file that exists is replaced and \
 must have been read first. To change part of a file use Edit.";
+
+const GUIDANCE: &str =
+    "Change files that exist with Edit rather than Write, and create new ones only where they are needed.";
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -35,7 +41,7 @@ pub(super) struct Write {
 
 impl Write {
     pub(super) fn new() -> Self {
-        Self { spec: spec::<Input>("Write", DESCRIPTION, Interrupt::Finish) }
+        Self { spec: spec::<Input>("Write", DESCRIPTION, Interrupt::Finish).guided(GUIDANCE) }
     }
 }
 
@@ -48,23 +54,18 @@ impl Tool for Write {
         Box::pin(async move {
             let input: Input = parse("Write", input)?;
             let fact = resolve(&input.file_path, cx).await?;
-            plan_whole(fact, input.content, cx, structured).await
+            plan_whole(fact, input.content, cx).await
         })
     }
 }
 
-/// The plan to give a file a whole new content; `Edit` creates files with it too and words the
-/// structured result in its own way.
-pub(super) async fn plan_whole(
-    fact: PathFact,
-    content: String,
-    cx: &PlanContext,
-    structured: fn(&Written<'_>) -> Json,
-) -> Result<Plan, ToolError> {
+async fn plan_whole(fact: PathFact, content: String, cx: &PlanContext) -> Result<Plan, ToolError> {
     let name = shown(&fact.requested, &cx.cwd);
     let before = Before::of(&fact, cx).await?;
     let verb = if before.hash.is_some() { "Overwrite" } else { "Create" };
     let (diff, content) = compare(name.clone(), &before, content).await;
+    // What cannot be written is said before anybody is asked.
+    before.encode(&fact, content.clone())?;
     let intent = Intent {
         title: format!("{verb} {name}"),
         access: Access::Write { paths: vec![fact.clone()] },
@@ -77,57 +78,71 @@ pub(super) async fn plan_whole(
         let (diff, content) =
             if now.hash == before.hash { (diff, content) } else { compare(name, &now, content).await };
         let expected = now.hash.map_or(Expected::Absent, Expected::Content);
-        let bytes = content.clone().into_bytes();
+        let bytes = now.encode(&fact, content.clone())?;
         let hash = blake3::hash(&bytes);
         let replacement = Replacement { target: fact.target.clone(), bytes, expected };
         let stat = cx.host.replace(replacement).await?;
         let version = Version { hash, size: stat.size, modified: stat.modified };
         cx.files.record_written(&fact.target, version, line_count(&content));
         let written = Written { path: &fact.requested, before: &now, content: &content, diff: &diff };
-        Ok(ToolOutput::text(summary(&written), structured(&written)))
+        Ok(ToolOutput::text(written.summary(), written.structured()))
     });
     Ok(Plan { intent, effect })
 }
 
 /// What a write replaces.
-pub(super) struct Before {
-    pub(super) text: String,
+struct Before {
     hash: Option<Hash>,
+    text: String,
+    /// How the text is written; the new one is written the same way. What is no text has no way.
+    source: Option<Source>,
 }
 
 /// A write that was done.
-pub(super) struct Written<'a> {
-    pub(super) path: &'a Path,
-    pub(super) before: &'a Before,
-    pub(super) content: &'a str,
-    pub(super) diff: &'a Diff,
+struct Written<'a> {
+    path: &'a Path,
+    before: &'a Before,
+    content: &'a str,
+    diff: &'a Diff,
 }
 
 impl Before {
     /// Looks at the file and makes sure that the model knows all of it.
     async fn of(fact: &PathFact, cx: &PlanContext) -> Result<Self, ToolError> {
-        if cx.host.stat(&fact.target).await?.is_none() {
-            return Ok(Self { text: String::new(), hash: None });
-        }
+        let bytes = match read_whole(cx.host.as_ref(), &fact.target, MAX_WHOLE).await {
+            Ok((_, bytes)) => bytes,
+            Err(HostError::Missing(_)) => return Ok(Self { hash: None, text: String::new(), source: None }),
+            Err(error) => return Err(error.into()),
+        };
         let path = fact.requested.display();
-        let (_, bytes) = read_whole(cx.host.as_ref(), &fact.target, MAX_WHOLE).await?;
         let hash = blake3::hash(&bytes);
-        let text = String::from_utf8_lossy(&bytes).into_owned();
-        match cx.files.standing(&fact.target, hash) {
+        let standing = cx.files.standing(&fact.target, hash);
+        let lossy = String::from_utf8_lossy(&bytes).into_owned();
+        let source = Source::decode(bytes).ok();
+        let text = source.as_ref().map_or(lossy, |source| source.text().to_owned());
+        let total = line_count(&text);
+        match standing {
             Standing::Unseen => Err(ToolError::Failed(format!(
                 "{path} exists and has not been read; read it before overwriting it"
             ))),
             Standing::Changed => Err(ToolError::Failed(format!(
                 "{path} changed on disk since it was read; read it again first"
             ))),
-            Standing::Current(lines) if !lines.cover(&(0..line_count(&text))) => {
-                Err(ToolError::Failed(format!(
-                    "of {path} only lines {lines} of {} were read; read the rest before overwriting it, or use Edit",
-                    line_count(&text)
-                )))
-            }
-            Standing::Current(_) => Ok(Self { text, hash: Some(hash) }),
+            Standing::Current(lines) if !lines.cover(&(0..total)) => Err(ToolError::Failed(format!(
+                "of {path} only lines {lines} of {total} were read; read the rest before overwriting it, or use Edit"
+            ))),
+            Standing::Current(_) => Ok(Self { hash: Some(hash), text, source }),
         }
+    }
+
+    /// The bytes of a new content. The model sees neither encoding nor BOM, so both stay; it does
+    /// write line endings, so those are as it wrote them.
+    fn encode(&self, fact: &PathFact, content: String) -> Result<Vec<u8>, ToolError> {
+        let Some(source) = &self.source else { return Ok(content.into_bytes()) };
+        let content = content.strip_prefix('\u{FEFF}').map(str::to_owned).unwrap_or(content);
+        source.encode(content).map_err(|reason| {
+            ToolError::Failed(format!("{} cannot be written: {reason}", fact.requested.display()))
+        })
     }
 }
 
@@ -136,29 +151,32 @@ async fn compare(name: String, before: &Before, content: String) -> (Diff, Strin
     blocking(move || (diff(&name, &old, &content), content)).await
 }
 
-/// Lines as `Read` counts them: what follows a last newline is a line too.
-fn line_count(text: &str) -> usize {
-    text.matches('\n').count() + 1
-}
-
-fn summary(written: &Written<'_>) -> String {
-    let (path, diff) = (written.path.display(), written.diff);
-    match written.before.hash {
-        None => format!("Created {path} with {} lines.", diff.added),
-        Some(_) => format!("Replaced {path}: {} lines added, {} removed.", diff.added, diff.removed),
+impl Written<'_> {
+    fn summary(&self) -> String {
+        let (path, diff) = (self.path.display(), self.diff);
+        if self.before.hash.is_none() {
+            return format!("Created {path} with {} lines.", diff.added);
+        }
+        let had_returns = self.before.text.contains("\r\n");
+        let endings = if had_returns && self.content.contains('\n') && !self.content.contains("\r\n") {
+            " Its lines ended with CRLF and now end with LF."
+        } else {
+            ""
+        };
+        format!("Replaced {path}: {} lines added, {} removed.{endings}", diff.added, diff.removed)
     }
-}
 
-fn structured(written: &Written<'_>) -> Json {
-    let Written { path, before, content, diff } = written;
-    match before.hash {
-        None => json!({
-            "type": "create", "filePath": path, "content": content,
-            "structuredPatch": [], "originalFile": null,
-        }),
-        Some(_) => json!({
-            "type": "update", "filePath": path, "content": content,
-            "structuredPatch": diff.hunks, "originalFile": before.text,
-        }),
+    fn structured(&self) -> Json {
+        let Written { path, before, content, diff } = self;
+        match before.hash {
+            None => json!({
+                "type": "create", "filePath": path, "content": content,
+                "structuredPatch": [], "originalFile": null,
+            }),
+            Some(_) => json!({
+                "type": "update", "filePath": path, "content": content,
+                "structuredPatch": diff.hunks, "originalFile": before.text,
+            }),
+        }
     }
 }

@@ -1,8 +1,12 @@
-//! Regular files by exact path. A resolved path holds no links, so every step from the root is
-//! opened without following any: what was judged is what is touched, or nothing is.
+//! Regular files by exact path. A resolved path holds no links, so none is followed: what was
+//! judged is what is touched, or nothing is. A content is replaced whole or not at all.
 #![expect(clippy::disallowed_types, reason = "this module is where files are opened")]
 
-use super::{Expected, Hash, HostError, Kind, Opened, Replacement, Stat};
+use super::{
+    Expected, Hash, HostError, Kind, Opened, Replacement, Stat,
+    attributes::{self, Lost},
+    walk::{Place, open_at_path},
+};
 use rustix::{
     fs::{self, Access, AtFlags, Mode, OFlags},
     io::Errno,
@@ -10,223 +14,254 @@ use rustix::{
 use std::{
     ffi::OsStr,
     fs::{File, Metadata},
-    io::{ErrorKind, Read, Write},
+    io::{Read, Write},
     os::{
-        fd::{AsFd, OwnedFd},
+        fd::OwnedFd,
         unix::fs::{FileTypeExt, MetadataExt},
     },
     path::{Path, PathBuf},
     time::SystemTime,
 };
 
-/// Enough to walk through a directory; reading its names is not needed.
-#[cfg(target_os = "linux")]
-const WALK: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
-#[cfg(not(target_os = "linux"))]
-const WALK: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+/// Told the name of each step right before it is taken, so that a test can end the process there.
+pub(super) type Watch<'a> = &'a mut dyn FnMut(&'static str);
+
+/// `O_NONBLOCK` keeps a pipe without a writer from blocking.
+const READ: OFlags = OFlags::RDONLY
+    .union(OFlags::NONBLOCK)
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::CLOEXEC)
+    .union(OFlags::NOCTTY);
+const CREATE: OFlags =
+    OFlags::WRONLY.union(OFlags::CREATE).union(OFlags::EXCL).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 pub(super) fn stat(target: &Path) -> Result<Option<Stat>, HostError> {
-    match std::fs::symlink_metadata(target) {
-        Ok(metadata) => Ok(Some(plain(&metadata))),
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
-        Err(error) => Err(io_failed("look at", target, error)),
+    let found = Place::open(target).and_then(|place| found_at(&place.directory, &place.name));
+    match found {
+        Ok(stat) => Ok(Some(stat)),
+        Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
+        Err(errno) => Err(failed("look at", target, errno)),
     }
 }
 
 pub(super) fn open(target: &Path) -> Result<Opened, HostError> {
     refuse_kernel_files(target)?;
-    let (parent, name) = open_parent(target).map_err(|errno| failed("read", target, errno))?;
-    let (file, stat) = open_in(&parent, name, target)?;
+    let (file, stat) = regular(open_at_path(target, READ).map(File::from), target)?;
     Ok(Opened { stat, reader: Box::new(file) })
 }
 
-/// Opens a file met while walking a tree. Only the last step must not be a link: the walk itself
-/// follows none.
+/// Opens a file met while walking a tree from a resolved path: there was no link on the way, so
+/// there must be none now.
 pub(crate) fn open_regular(path: &Path) -> Result<impl Read + Send + use<>, HostError> {
-    open_in(&fs::CWD, path.as_os_str(), path).map(|(file, _)| file)
+    regular(open_at_path(path, READ).map(File::from), path).map(|(file, _)| file)
 }
 
-pub(super) fn replace(replacement: &Replacement) -> Result<Stat, HostError> {
-    let Replacement { target, bytes, expected } = replacement;
-    let fail = |errno: Errno| failed("write", target, errno);
-    refuse_kernel_files(target)?;
-    let (parent, name) = match expected {
-        Expected::Absent => create_parent(target).map_err(fail)?,
-        Expected::Content(_) => open_parent(target).map_err(fail)?,
-    };
-    let before = check_expected(&parent, name, replacement)?;
-    let temporary = Temporary::create(&parent, before.as_ref()).map_err(fail)?;
-    (&temporary.file).write_all(bytes).map_err(|error| io_failed("write", target, error))?;
-    if let Some(before) = &before {
-        // Only root may give a file away; elsewhere the owner already is the one who writes.
-        let _ = fs::fchown(
-            &temporary.file,
-            Some(fs::Uid::from_raw(before.uid())),
-            Some(fs::Gid::from_raw(before.gid())),
-        );
-        // After the change of owner, which clears the set-id bits.
-        fs::fchmod(&temporary.file, Mode::from_raw_mode(before.mode())).map_err(fail)?;
-    }
-    fs::fsync(&temporary.file).map_err(fail)?;
-    // Writing took time: look again, as close to the rename as can be.
-    check_expected(&parent, name, replacement)?;
-    let after = temporary.file.metadata().map_err(|error| io_failed("write", target, error))?;
-    temporary.take_the_place_of(name, *expected).map_err(|errno| match errno {
-        Errno::EXIST => HostError::Changed(target.clone()),
-        other => fail(other),
-    })?;
-    sync_directory(&parent).map_err(fail)?;
-    Ok(plain(&after))
+/// Puts a new content in place of one file's.
+pub(super) fn replace(replacement: &Replacement, watch: Watch<'_>) -> Result<Stat, HostError> {
+    let mut staged = Staged::write(replacement, &temporary_name(), watch)?;
+    watch("verify");
+    staged.verify()?;
+    staged.put(watch)?;
+    watch("sync the directory");
+    staged.sync()
 }
 
-/// Checks that what is there is what was expected, and returns its raw metadata.
-fn check_expected(
-    parent: &OwnedFd,
-    name: &OsStr,
-    replacement: &Replacement,
-) -> Result<Option<Metadata>, HostError> {
-    let target = &replacement.target;
-    let wanted = match replacement.expected {
-        Expected::Absent => {
-            return match fs::statat(parent, name, AtFlags::SYMLINK_NOFOLLOW) {
-                Err(Errno::NOENT) => Ok(None),
-                Ok(_) => Err(HostError::Changed(target.clone())),
-                Err(errno) => Err(failed("write", target, errno)),
-            };
+/// A name that no file of anybody has.
+pub(super) fn temporary_name() -> String {
+    format!(".ostler-{:016x}", fastrand::u64(..))
+}
+
+/// A new content, safe on the disk beside the file whose place it is to take. Dropping it before
+/// that leaves no trace.
+pub(super) struct Staged<'a> {
+    replacement: &'a Replacement,
+    pub(super) place: Place,
+    temporary: String,
+    file: File,
+    /// What the new file got its owner, mode and attributes from.
+    model: Option<Metadata>,
+    is_in_place: bool,
+}
+
+impl<'a> Staged<'a> {
+    /// Writes the new content under a temporary name.
+    pub(super) fn write(
+        replacement: &'a Replacement,
+        temporary: &str,
+        watch: Watch<'_>,
+    ) -> Result<Self, HostError> {
+        let Replacement { target, bytes, expected } = replacement;
+        let fail = |errno: Errno| failed("write", target, errno);
+        refuse_kernel_files(target)?;
+        watch("open the directory");
+        let mut place = match expected {
+            Expected::Absent => Place::create(target),
+            Expected::Content(_) => Place::open(target),
         }
-        Expected::Content(hash) => hash,
-    };
-    let (mut file, _) = open_in(parent, name, target)?;
-    // A rename needs no permission on the file itself, but a read-only file asks to be left alone.
-    fs::accessat(parent, name, Access::WRITE_OK, AtFlags::EACCESS)
-        .map_err(|errno| failed("write", target, errno))?;
-    let found = hash_of(&mut file).map_err(|error| io_failed("read", target, error))?;
-    if found != wanted {
-        return Err(HostError::Changed(target.clone()));
+        .map_err(fail)?;
+        watch("create");
+        let old = match expected {
+            Expected::Absent => None,
+            Expected::Content(_) => Some(writable(&place, target)?),
+        };
+        // A new file gets what the umask leaves; a copy stays private until it has its mode.
+        let mode = Mode::from_raw_mode(if old.is_some() { 0o600 } else { 0o666 });
+        let created = fs::openat(&place.directory, temporary, CREATE, mode);
+        let file = File::from(created.inspect_err(|_| place.unmake()).map_err(fail)?);
+        let temporary = temporary.to_owned();
+        let mut staged = Self { replacement, place, temporary, file, model: None, is_in_place: false };
+        watch("write");
+        (&staged.file).write_all(bytes).map_err(|error| io_failed("write", target, error))?;
+        if let Some((old, metadata)) = old {
+            watch("copy the attributes");
+            staged.look_like(&old, metadata)?;
+        }
+        watch("sync the file");
+        fs::fsync(&staged.file).map_err(fail)?;
+        Ok(staged)
     }
-    file.metadata().map(Some).map_err(|error| io_failed("read", target, error))
+
+    fn look_like(&mut self, old: &File, metadata: Metadata) -> Result<(), HostError> {
+        let target = &self.replacement.target;
+        let made = self.file.metadata().map_err(|error| io_failed("write", target, error))?;
+        attributes::copy(old, &metadata, &self.file, &made).map_err(|lost| match lost {
+            Lost::Owner => HostError::Owner(target.clone()),
+            Lost::Io(errno) => failed("write", target, errno),
+        })?;
+        self.model = Some(metadata);
+        Ok(())
+    }
+
+    /// Makes sure that what is about to be replaced is what was expected. Writing took time, so
+    /// this comes as close to [`Staged::put`] as can be.
+    pub(super) fn verify(&mut self) -> Result<(), HostError> {
+        let target = &self.replacement.target;
+        let wanted = match self.replacement.expected {
+            Expected::Absent => {
+                return match found_at(&self.place.directory, &self.place.name) {
+                    Err(Errno::NOENT) => Ok(()),
+                    Ok(_) => Err(HostError::Changed(target.clone())),
+                    Err(errno) => Err(failed("write", target, errno)),
+                };
+            }
+            Expected::Content(hash) => hash,
+        };
+        let (mut old, metadata) = writable(&self.place, target)?;
+        if hash_of(&mut old).map_err(|error| io_failed("read", target, error))? != wanted {
+            return Err(HostError::Changed(target.clone()));
+        }
+        let identity = |m: &Metadata| (m.dev(), m.ino(), m.ctime(), m.ctime_nsec());
+        // The same bytes may stand in another file by now, or have got another mode.
+        if self.model.as_ref().map(identity) != Some(identity(&metadata)) {
+            self.look_like(&old, metadata)?;
+        }
+        Ok(())
+    }
+
+    /// Takes the file's place.
+    pub(super) fn put(&mut self, watch: Watch<'_>) -> Result<(), HostError> {
+        let target = &self.replacement.target;
+        let Place { directory, name, .. } = &self.place;
+        watch("rename");
+        match self.replacement.expected {
+            Expected::Absent => rename_to_free_name(directory, &self.temporary, name),
+            Expected::Content(_) => fs::renameat(directory, &self.temporary, directory, name),
+        }
+        .map_err(|errno| match errno {
+            Errno::EXIST => HostError::Changed(target.clone()),
+            other => failed("write", target, other),
+        })?;
+        self.is_in_place = true;
+        Ok(())
+    }
+
+    /// Makes the names last, and says what the new file is.
+    pub(super) fn sync(&self) -> Result<Stat, HostError> {
+        let target = &self.replacement.target;
+        self.place.sync().map_err(|errno| failed("write", target, errno))?;
+        self.file.metadata().map(|after| plain(&after)).map_err(|error| io_failed("write", target, error))
+    }
 }
 
-fn hash_of(reader: &mut impl Read) -> std::io::Result<Hash> {
+impl Drop for Staged<'_> {
+    fn drop(&mut self) {
+        if !self.is_in_place {
+            // Nothing more can be done about a file that will not go.
+            let _ = fs::unlinkat(&self.place.directory, &self.temporary, AtFlags::empty());
+            self.place.unmake();
+        }
+    }
+}
+
+/// Renames without ever replacing.
+pub(super) fn rename_to_free_name(directory: &OwnedFd, from: &str, to: &OsStr) -> Result<(), Errno> {
+    #[cfg(target_os = "linux")]
+    match fs::renameat_with(directory, from, directory, to, fs::RenameFlags::NOREPLACE) {
+        Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {}
+        renamed => return renamed,
+    }
+    // A hard link, too, never replaces.
+    match fs::linkat(directory, from, directory, to, AtFlags::empty()) {
+        Ok(()) => fs::unlinkat(directory, from, AtFlags::empty()),
+        // Some file systems have no hard links; the name was free a moment ago.
+        Err(Errno::PERM | Errno::ACCESS | Errno::OPNOTSUPP | Errno::NOSYS) => {
+            fs::renameat(directory, from, directory, to)
+        }
+        Err(errno) => Err(errno),
+    }
+}
+
+/// Opens a file that is to be replaced, if it may be. A rename needs no permission on the file
+/// itself, but a read-only file asks to be left alone, and one of several hard links would leave
+/// the others behind with the old content.
+fn writable(place: &Place, target: &Path) -> Result<(File, Metadata), HostError> {
+    let (file, _) = regular(open_at(&place.directory, &place.name), target)?;
+    fs::accessat(&place.directory, &place.name, Access::WRITE_OK, AtFlags::EACCESS)
+        .map_err(|errno| failed("write", target, errno))?;
+    let metadata = file.metadata().map_err(|error| io_failed("read", target, error))?;
+    if metadata.mode() & 0o222 == 0 {
+        return Err(HostError::ReadOnly(target.to_owned()));
+    }
+    if metadata.nlink() > 1 {
+        return Err(HostError::Linked { path: target.to_owned(), links: metadata.nlink() });
+    }
+    Ok((file, metadata))
+}
+
+/// The hash of a regular file's content.
+pub(super) fn hash_at(directory: &OwnedFd, name: &OsStr) -> std::io::Result<Hash> {
+    let file = open_at(directory, name)?;
+    if plain(&file.metadata()?).kind != Kind::File {
+        return Err(std::io::ErrorKind::InvalidInput.into());
+    }
+    hash_of(file)
+}
+
+fn hash_of(reader: impl Read) -> std::io::Result<Hash> {
     let mut hasher = blake3::Hasher::new();
     hasher.update_reader(reader)?;
     Ok(hasher.finalize())
 }
 
-/// A new file that is not yet in its place; dropping it removes it.
-struct Temporary<'a> {
-    parent: &'a OwnedFd,
-    name: String,
-    file: File,
-    placed: bool,
+fn open_at(directory: &OwnedFd, name: &OsStr) -> Result<File, Errno> {
+    fs::openat(directory, name, READ, Mode::empty()).map(File::from)
 }
 
-impl<'a> Temporary<'a> {
-    fn create(parent: &'a OwnedFd, before: Option<&Metadata>) -> Result<Self, Errno> {
-        // A new file gets what the umask leaves; a copy stays private until it has its mode.
-        let mode = Mode::from_raw_mode(if before.is_some() { 0o600 } else { 0o666 });
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        loop {
-            let name = format!(".ostler-{:016x}", fastrand::u64(..));
-            match fs::openat(parent, name.as_str(), flags, mode) {
-                Ok(fd) => return Ok(Self { parent, name, file: File::from(fd), placed: false }),
-                Err(Errno::EXIST | Errno::INTR) => {}
-                Err(errno) => return Err(errno),
-            }
-        }
-    }
-
-    fn take_the_place_of(mut self, name: &OsStr, expected: Expected) -> Result<(), Errno> {
-        match expected {
-            // A hard link, unlike a rename, never replaces; the temporary name goes on drop.
-            Expected::Absent => {
-                match fs::linkat(self.parent, &self.name, self.parent, name, AtFlags::empty()) {
-                    // Some file systems have no hard links.
-                    Err(Errno::PERM | Errno::ACCESS | Errno::OPNOTSUPP | Errno::NOSYS) => {}
-                    linked => return linked,
-                }
-            }
-            Expected::Content(_) => {}
-        }
-        fs::renameat(self.parent, &self.name, self.parent, name)?;
-        self.placed = true;
-        Ok(())
-    }
-}
-
-impl Drop for Temporary<'_> {
-    fn drop(&mut self) {
-        if !self.placed {
-            // Nothing more can be done about a file that will not go.
-            let _ = fs::unlinkat(self.parent, &self.name, AtFlags::empty());
-        }
-    }
-}
-
-/// Opens a file if it is a regular one. `O_NONBLOCK` keeps a pipe without a writer from blocking.
-fn open_in(parent: &impl AsFd, name: &OsStr, path: &Path) -> Result<(File, Stat), HostError> {
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NOCTTY;
-    let fd = match fs::openat(parent, name, flags, Mode::empty()) {
-        Ok(fd) => fd,
+/// Lets regular files through.
+fn regular(opened: Result<File, Errno>, path: &Path) -> Result<(File, Stat), HostError> {
+    let file = match opened {
+        Ok(file) => file,
         // A socket, or a device without a driver.
         Err(Errno::NXIO) => {
             return Err(HostError::Special { path: path.to_owned(), kind: "a socket or device" });
         }
         Err(errno) => return Err(failed("read", path, errno)),
     };
-    let file = File::from(fd);
     let stat = plain(&file.metadata().map_err(|error| io_failed("read", path, error))?);
     match stat.kind {
         Kind::File => Ok((file, stat)),
         Kind::Directory => Err(HostError::Directory(path.to_owned())),
         Kind::Special(kind) => Err(HostError::Special { path: path.to_owned(), kind }),
-    }
-}
-
-fn root() -> Result<OwnedFd, Errno> {
-    fs::openat(fs::CWD, "/", WALK, Mode::empty())
-}
-
-/// Walks to the directory of `target`, following no link.
-fn open_parent(target: &Path) -> Result<(OwnedFd, &OsStr), Errno> {
-    let mut directory = root()?;
-    let Some(name) = target.file_name() else { return Ok((directory, OsStr::new("."))) };
-    for step in target.parent().into_iter().flat_map(Path::iter).skip(1) {
-        directory = fs::openat(&directory, step, WALK, Mode::empty())?;
-    }
-    Ok((directory, name))
-}
-
-/// As [`open_parent`], making the directories that are missing.
-fn create_parent(target: &Path) -> Result<(OwnedFd, &OsStr), Errno> {
-    let name = target.file_name().ok_or(Errno::ISDIR)?;
-    let mut directory = root()?;
-    for step in target.parent().into_iter().flat_map(Path::iter).skip(1) {
-        directory = match fs::openat(&directory, step, WALK, Mode::empty()) {
-            Err(Errno::NOENT) => {
-                match fs::mkdirat(&directory, step, Mode::from_raw_mode(0o777)) {
-                    Ok(()) | Err(Errno::EXIST) => {}
-                    Err(errno) => return Err(errno),
-                }
-                fs::openat(&directory, step, WALK, Mode::empty())?
-            }
-            opened => opened?,
-        };
-    }
-    Ok((directory, name))
-}
-
-fn sync_directory(directory: &OwnedFd) -> Result<(), Errno> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    match fs::openat(directory, ".", flags, Mode::empty()) {
-        Ok(readable) => match fs::fsync(&readable) {
-            // Some file systems cannot sync a directory; the file itself is already safe.
-            Ok(()) | Err(Errno::INVAL | Errno::BADF | Errno::NOTSUP) => Ok(()),
-            Err(errno) => Err(errno),
-        },
-        // A directory one may write but not list.
-        Err(Errno::ACCESS) => Ok(()),
-        Err(errno) => Err(errno),
     }
 }
 
@@ -236,6 +271,20 @@ fn refuse_kernel_files(target: &Path) -> Result<(), HostError> {
         return Err(HostError::Special { path: target.to_owned(), kind: "a file of the kernel" });
     }
     Ok(())
+}
+
+#[cfg(target_os = "linux")]
+const LOOK: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+#[cfg(not(target_os = "linux"))]
+const LOOK: OFlags = READ;
+
+/// Looks at a name without following it or touching what it stands for.
+fn found_at(directory: &OwnedFd, name: &OsStr) -> Result<Stat, Errno> {
+    let file = File::from(fs::openat(directory, name, LOOK, Mode::empty())?);
+    let metadata = file.metadata();
+    metadata
+        .map(|metadata| plain(&metadata))
+        .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
 }
 
 fn plain(metadata: &Metadata) -> Stat {
@@ -258,7 +307,7 @@ fn plain(metadata: &Metadata) -> Stat {
     Stat { kind, size: metadata.len(), modified }
 }
 
-fn failed(action: &'static str, path: &Path, errno: Errno) -> HostError {
+pub(super) fn failed(action: &'static str, path: &Path, errno: Errno) -> HostError {
     let path = PathBuf::from(path);
     match errno {
         Errno::NOENT => HostError::Missing(path),

@@ -1,6 +1,8 @@
 //! This machine, unconfined. Every call that may block goes to a blocking thread.
 
-use super::{Finished, Host, HostError, Opened, Replacement, Shell, Stat, blocking, file, path, process};
+use super::{
+    Finished, Host, HostError, Opened, Replacement, Shell, Stat, blocking, file, journal, path, process,
+};
 use crate::Progress;
 use futures_util::future::BoxFuture;
 use ostler_proto::PathFact;
@@ -10,13 +12,21 @@ use std::path::{Path, PathBuf};
 pub struct Local {
     home: PathBuf,
     env: Vec<(String, String)>,
+    journal: PathBuf,
 }
 
 impl Local {
     /// `home` is what `~` stands for; `env` is all that children get of the environment, so it
     /// must hold no secret of the agent's own.
     pub fn new(home: PathBuf, env: Vec<(String, String)>) -> Self {
-        Self { home, env }
+        Self { home, env, journal: journal::fallback() }
+    }
+
+    /// Where changes to several files are written down before they begin; private to the user,
+    /// outside of any project, and given to [`journal::recover`] at every start.
+    #[must_use]
+    pub fn with_journal(self, journal: PathBuf) -> Self {
+        Self { journal, ..self }
     }
 }
 
@@ -37,7 +47,12 @@ impl Host for Local {
     }
 
     fn replace(&self, replacement: Replacement) -> BoxFuture<'_, Result<Stat, HostError>> {
-        Box::pin(blocking(move || file::replace(&replacement)))
+        Box::pin(blocking(move || file::replace(&replacement, &mut |_| {})))
+    }
+
+    fn replace_all(&self, replacements: Vec<Replacement>) -> BoxFuture<'_, Result<Vec<Stat>, HostError>> {
+        let journal = self.journal.clone();
+        Box::pin(blocking(move || journal::replace_all(&journal, &replacements, &mut |_| {})))
     }
 
     fn run(&self, shell: Shell, progress: Progress) -> BoxFuture<'_, Result<Finished, HostError>> {

@@ -1,12 +1,15 @@
 //! The machine as the tools see it: paths, files and processes behind one small trait.
 //! This is the only place that opens files or starts programs; it never asks whether it may.
 
+mod attributes;
 mod capture;
 mod file;
+pub mod journal;
 mod local;
 mod path;
 pub mod process;
 mod state;
+mod walk;
 
 pub use capture::Captured;
 pub use local::Local;
@@ -45,6 +48,9 @@ pub trait Host: Send + Sync {
 
     /// Puts a whole new content in a file's place, creating parent directories where needed.
     fn replace(&self, replacement: Replacement) -> BoxFuture<'_, Result<Stat, HostError>>;
+
+    /// As [`Host::replace`] for several files: all of them or none, even if the process ends halfway.
+    fn replace_all(&self, replacements: Vec<Replacement>) -> BoxFuture<'_, Result<Vec<Stat>, HostError>>;
 
     /// Runs a shell command to its end, showing output while it comes.
     fn run(&self, shell: Shell, progress: Progress) -> BoxFuture<'_, Result<Finished, HostError>>;
@@ -133,6 +139,20 @@ pub enum HostError {
     /// Somebody else changed it between looking and acting.
     #[error("{} changed on disk in the meantime, nothing was written; read it again", .0.display())]
     Changed(PathBuf),
+    /// Nobody may write it.
+    #[error("{} is read-only, nothing was written", .0.display())]
+    ReadOnly(PathBuf),
+    /// It has other names, which a replacement would cut off.
+    #[error("{} has {links} hard links; replacing it would leave the others behind, nothing was written", path.display())]
+    Linked {
+        /// Where.
+        path: PathBuf,
+        /// How many names it has.
+        links: u64,
+    },
+    /// A replacement would belong to somebody else.
+    #[error("{} belongs to another owner, which a replacement could not keep; nothing was written", .0.display())]
+    Owner(PathBuf),
     /// The operating system refused.
     #[error("cannot {action} {}: {error}", path.display())]
     Io {

@@ -1,14 +1,15 @@
-//! Follows a path, link by link, to where it really leads. Looks with `lstat` and `readlink`
-//! only, and remembers every spelling met on the way so that rules can be tried on each.
+//! Follows a path, link by link, to where it really leads. It only looks, and remembers every
+//! spelling met on the way so that rules can be tried on each.
 
 use super::HostError;
 use ostler_proto::PathFact;
 use std::{
     collections::VecDeque,
-    ffi::OsString,
+    ffi::{OsStr, OsString},
     io,
     path::{Component, Path, PathBuf},
 };
+use unicode_normalization::UnicodeNormalization;
 
 /// The kernel's own limit on symbolic links in one path.
 const MAX_HOPS: usize = 40;
@@ -31,8 +32,16 @@ pub(super) fn resolve(path: &str, base: &Path, home: &Path) -> Result<PathFact, 
             exists = std::fs::symlink_metadata(&current).is_ok();
             continue;
         };
-        current.push(name);
-        match std::fs::symlink_metadata(&current) {
+        current.push(&name);
+        let mut found = std::fs::symlink_metadata(&current);
+        if found.as_ref().is_err_and(is_missing)
+            && exists
+            && let Some(spelling) = other_spelling(&current, &name)
+        {
+            current.set_file_name(spelling);
+            found = std::fs::symlink_metadata(&current);
+        }
+        match found {
             Ok(metadata) if metadata.is_symlink() => {
                 let link = std::fs::read_link(&current).map_err(|error| looking_at(&current, error))?;
                 if hops.len() == MAX_HOPS {
@@ -59,6 +68,23 @@ pub(super) fn resolve(path: &str, base: &Path, home: &Path) -> Result<PathFact, 
         }
     }
     Ok(PathFact { requested, hops, target: current, exists })
+}
+
+/// The name that stands in the directory and reads the same: accents may be written as one
+/// character or two, and macOS puts a narrow space into the names of screenshots.
+fn other_spelling(path: &Path, name: &OsStr) -> Option<OsString> {
+    let name = name.to_str().filter(|name| !name.is_ascii() || name.contains(' '))?;
+    let wanted = canonical(name);
+    let mut same = std::fs::read_dir(path.parent()?)
+        .ok()?
+        .filter_map(|entry| Some(entry.ok()?.file_name()))
+        .filter(|found| found.to_str().is_some_and(|found| canonical(found) == wanted));
+    // Two names that read the same cannot be told apart by one that reads like both.
+    same.next().filter(|_| same.next().is_none())
+}
+
+fn canonical(name: &str) -> String {
+    name.nfc().map(|c| if matches!(c, '\u{202F}' | '\u{A0}') { ' ' } else { c }).collect()
 }
 
 /// One move through the tree.
@@ -164,6 +190,40 @@ mod tests {
         check(&dir, "absent/x/..", "absent", &[], false);
         let fact = resolve("one/../x", &dir, &dir).unwrap();
         assert_eq!((fact.requested, fact.target), (dir.join("x"), dir.join("real/x")), "`..` is physical");
+    }
+
+    #[test]
+    fn names_are_found_under_every_spelling() {
+        let temp = tempfile::tempdir().unwrap();
+        let dir = temp.path().canonicalize().unwrap();
+        let (composed, parted) = ("caf\u{e9}", "cafe\u{301}");
+        let shot = "Shot at 5.00\u{202F}PM.png";
+        for name in [parted, shot, "both\u{e9}", "bothe\u{301}", "two\u{202F}x", "two\u{a0}x"] {
+            std::fs::create_dir(dir.join(name)).unwrap();
+        }
+        symlink(parted, dir.join("link-\u{e9}")).unwrap();
+        check(&dir, &format!("{composed}/new"), &format!("{parted}/new"), &[], false);
+        check(&dir, parted, parted, &[], true);
+        check(&dir, "Shot at 5.00 PM.png", shot, &[], true);
+        check(&dir, "both\u{e9}", "both\u{e9}", &[], true);
+        check(&dir, "bothe\u{301}", "bothe\u{301}", &[], true);
+        check(&dir, "link-e\u{301}/x", &format!("{parted}/x"), &[&format!("{parted}/x")], false);
+        check(&dir, "two x", "two x", &[], false);
+        check(&dir, "n\u{e9}w", "n\u{e9}w", &[], false);
+        let fact = resolve(composed, &dir, &dir).unwrap();
+        assert_eq!(fact.requested, dir.join(composed), "rules see what was written, too");
+    }
+
+    #[test]
+    fn forty_links_are_followed_and_no_more() {
+        let temp = tempfile::tempdir().unwrap();
+        let dir = temp.path().canonicalize().unwrap();
+        std::fs::create_dir(dir.join("0")).unwrap();
+        for link in 1..=41 {
+            symlink((link - 1).to_string(), dir.join(link.to_string())).unwrap();
+        }
+        assert_eq!(resolve("40", &dir, &dir).unwrap().target, dir.join("0"));
+        assert!(resolve("41", &dir, &dir).unwrap_err().to_string().contains("more than 40"));
     }
 
     #[test]

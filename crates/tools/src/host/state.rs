@@ -1,9 +1,9 @@
 //! What the model has seen of which file: the record behind "read it before you change it".
 //! It holds no content, only hashes and line ranges, and never touches the disk.
 
-use super::Hash;
+use super::{Hash, Stat};
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     fmt,
     ops::Range,
     path::{Path, PathBuf},
@@ -20,7 +20,7 @@ pub struct FileState {
 /// One content of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Version {
-    /// Of all bytes.
+    /// Of all bytes, or what stands for it: see [`Version::of_long`].
     pub hash: Hash,
     /// Length in bytes.
     pub size: u64,
@@ -47,6 +47,8 @@ pub enum Standing {
 struct Seen {
     version: Version,
     lines: Lines,
+    /// What the model was shown of this content, word for word: hashes of whole results of reads.
+    views: HashSet<Hash>,
 }
 
 impl FileState {
@@ -64,19 +66,31 @@ impl FileState {
     /// The model was shown some lines of a file.
     pub fn record_seen(&self, path: &Path, version: Version, lines: Range<usize>) {
         let mut files = self.lock();
-        let seen = files.entry(path.to_owned()).or_insert_with(|| Seen { version, lines: Lines::default() });
+        let seen = files.entry(path.to_owned()).or_insert_with(|| Seen::new(version));
         if seen.version.hash != version.hash {
-            seen.lines = Lines::default();
+            *seen = Seen::new(version);
         }
         seen.version = version;
         seen.lines.add(lines);
     }
 
+    /// The model is about to be shown a result of reading the content last recorded. Says whether
+    /// it was shown the very same before and knows of no other content since.
+    pub fn record_view(&self, path: &Path, view: Hash) -> bool {
+        self.lock().get_mut(path).is_some_and(|seen| !seen.views.insert(view))
+    }
+
+    /// What was shown is out of the model's sight, as after a summary of the conversation: the next
+    /// read of it shows it again.
+    pub fn forget_views(&self) {
+        self.lock().values_mut().for_each(|seen| seen.views.clear());
+    }
+
     /// The model wrote the whole file: it knows all `total` lines.
     pub fn record_written(&self, path: &Path, version: Version, total: usize) {
-        let mut lines = Lines::default();
-        lines.add(0..total);
-        self.lock().insert(path.to_owned(), Seen { version, lines });
+        let mut seen = Seen::new(version);
+        seen.lines.add(0..total);
+        self.lock().insert(path.to_owned(), seen);
     }
 
     /// The model edited lines it had seen. Each edit is the line it starts on and by how many
@@ -84,15 +98,9 @@ impl FileState {
     pub fn record_edited(&self, path: &Path, version: Version, edits: &[(usize, isize)]) {
         let mut files = self.lock();
         let Some(seen) = files.get_mut(path) else { return };
-        let moved = |line: usize| {
-            let before = edits.iter().filter(|(start, _)| *start < line);
-            line.saturating_add_signed(before.map(|(_, longer)| longer).sum())
-        };
-        let ranges = std::mem::take(&mut seen.lines).0;
-        for range in ranges {
-            seen.lines.add(moved(range.start)..moved(range.end));
-        }
+        seen.lines = seen.lines.moved(edits);
         seen.version = version;
+        seen.views.clear();
     }
 
     /// What the model knows of a file whose content is `hash` now.
@@ -115,10 +123,49 @@ impl FileState {
     }
 }
 
+impl Seen {
+    fn new(version: Version) -> Self {
+        Self { version, lines: Lines::default(), views: HashSet::new() }
+    }
+}
+
+impl Version {
+    /// A content too long to be hashed: told from others by its length and time.
+    pub fn of_long(stat: &Stat) -> Self {
+        let since = stat.modified.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(b"length and time ").update(&stat.size.to_le_bytes());
+        hasher.update(&since.as_nanos().to_le_bytes());
+        Self { hash: hasher.finalize(), size: stat.size, modified: stat.modified }
+    }
+}
+
 impl Lines {
     /// Whether all lines of a range are among these.
     pub fn cover(&self, wanted: &Range<usize>) -> bool {
         wanted.is_empty() || self.0.iter().any(|range| range.start <= wanted.start && wanted.end <= range.end)
+    }
+
+    /// The first `count` lines.
+    pub fn first(count: usize) -> Self {
+        let mut lines = Self::default();
+        lines.add(0..count);
+        lines
+    }
+
+    /// The same lines after edits of some of them. Each edit is the line it starts on and by how
+    /// many lines it made the file longer.
+    #[must_use]
+    pub fn moved(&self, edits: &[(usize, isize)]) -> Self {
+        let moved = |line: usize| {
+            let before = edits.iter().filter(|(start, _)| *start < line);
+            line.saturating_add_signed(before.map(|(_, longer)| longer).sum())
+        };
+        let mut lines = Self::default();
+        for range in &self.0 {
+            lines.add(moved(range.start)..moved(range.end));
+        }
+        lines
     }
 
     fn add(&mut self, range: Range<usize>) {
@@ -185,6 +232,25 @@ mod tests {
         state.record_seen(path, version("a"), 5..9);
         state.restore(former);
         check_seen(&state, "a", "1-5");
+    }
+
+    #[test]
+    fn a_view_repeats_until_the_content_or_the_memory_of_it_changes() {
+        let (state, path) = (FileState::default(), Path::new("/f"));
+        let view = blake3::hash(b"1-5");
+        assert!(!state.record_view(path, view), "nothing was read");
+        state.record_seen(path, version("a"), 0..5);
+        assert!(!state.record_view(path, view) && state.record_view(path, view));
+        assert!(!state.record_view(path, blake3::hash(b"2-3")), "another part");
+        state.record_seen(path, version("b"), 0..5);
+        state.record_seen(path, version("a"), 0..5);
+        assert!(!state.record_view(path, view), "it was another content in between");
+        state.record_edited(path, version("b"), &[]);
+        assert!(!state.record_view(path, view), "an edit shows nothing");
+        state.record_written(path, version("c"), 5);
+        assert!(!state.record_view(path, view), "nor does a write");
+        state.forget_views();
+        assert!(!state.record_view(path, view));
     }
 
     #[test]

@@ -3,13 +3,22 @@
 #![expect(clippy::unwrap_used, reason = "a scene that cannot be set is a failed test")]
 
 mod bash;
+mod edit;
+mod errors;
 mod files;
+mod history;
 mod host;
+mod journal;
+mod notebook;
+mod properties;
+mod race;
+mod read;
+mod replay;
 mod search;
 
 use ostler_proto::{Intent, Json, ToolError, ToolOutput};
 use ostler_tools::{
-    PlanContext, Progress, Registry, RunContext,
+    PlanContext, Progress, ReadPolicy, Registry, RunContext,
     builtin::all,
     host::{FileState, Local},
 };
@@ -39,6 +48,7 @@ impl Scene {
             roots: vec![dir.clone()],
             host: Arc::new(Local::new(dir.join("home"), vec![path, bash_env])),
             files: Arc::new(FileState::default()),
+            read_policy: ReadPolicy::open(),
         };
         Self { _temp: temp, dir, tools: Registry::new(all()).unwrap(), cx }
     }

@@ -1,15 +1,19 @@
 //! The search itself: a parallel walk, one searcher a thread, results in an order that does not
 //! depend on which thread was first.
 
-use super::{super::search::Newest, Mode, shown};
+use super::{
+    super::search::{Newest, Sieve},
+    Mode, shown,
+};
 use crate::{host::open_regular, text};
-use grep_matcher::Matcher as _;
+use grep_matcher::{Match, Matcher as _};
 use grep_regex::RegexMatcher;
 use grep_searcher::{
     BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkContextKind, SinkMatch,
 };
 use ignore::{DirEntry, WalkBuilder, WalkState};
 use std::{
+    borrow::Cow,
     collections::BTreeMap,
     io::{self, Read},
     path::{Path, PathBuf},
@@ -18,8 +22,10 @@ use std::{
 };
 use tokio_util::sync::CancellationToken;
 
-/// A longer line is cut, with a mark.
+/// A longer line is cut, with a mark; in characters.
 const MAX_LINE: usize = 500;
+/// How much of a long line is shown before the match, in bytes.
+const LEAD: usize = 100;
 /// What one searcher may hold of a file: its longest line, or all of it for matches across lines.
 const MAX_HEAP: usize = 64 * 1024 * 1024;
 
@@ -34,6 +40,9 @@ pub(super) struct Query {
     pub(super) multiline: bool,
     pub(super) offset: usize,
     pub(super) limit: usize,
+    /// How many lines of one file are shown, so that it does not crowd out all others.
+    pub(super) per_file: usize,
+    pub(super) start: Start,
     /// Where the search really starts.
     pub(super) target: PathBuf,
     /// The same as it was asked for.
@@ -41,21 +50,35 @@ pub(super) struct Query {
     pub(super) cwd: PathBuf,
 }
 
+/// What stands where a search starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Start {
+    Tree,
+    File,
+}
+
 /// What was found. An entry is a line in content mode, else a file.
 pub(super) struct Findings {
     /// Files with a match.
     pub(super) files: usize,
-    /// Matching lines in all files; counted in count mode only.
+    /// Matching lines in all files, or matches where they may span lines; counted in count mode only.
     pub(super) matches: u64,
     /// Entries there would be without limit and offset.
     pub(super) total: usize,
     /// The entries to show.
     pub(super) entries: Vec<String>,
-    /// Files that could not be read or were too large to hold.
-    pub(super) skipped: usize,
+    /// Files that match but are, or become, binary.
+    pub(super) binary: usize,
+    /// What could not be searched: how many, and the first with its reason.
+    pub(super) failed: Option<(usize, String)>,
 }
 
-pub(super) fn search(query: &Query, walk: &WalkBuilder, cancel: &CancellationToken) -> Findings {
+pub(super) fn search(
+    query: &Query,
+    walk: &WalkBuilder,
+    sieve: &Sieve,
+    cancel: &CancellationToken,
+) -> Findings {
     let gathered = Mutex::new(Gathered::new(query));
     walk.build_parallel().run(|| {
         let mut searcher = searcher(query);
@@ -64,10 +87,19 @@ pub(super) fn search(query: &Query, walk: &WalkBuilder, cancel: &CancellationTok
             if cancel.is_cancelled() {
                 return WalkState::Quit;
             }
-            // Ignore files that cannot be parsed and folders that cannot be listed come as errors.
-            let Ok(entry) = entry else { return WalkState::Continue };
-            if entry.file_type().is_some_and(|kind| kind.is_file()) {
-                search_file(query, &entry, &mut searcher, cancel, gathered);
+            match entry {
+                Ok(entry) if entry.file_type().is_some_and(|kind| kind.is_file()) => {
+                    if sieve.lets_through(entry.path()) {
+                        search_file(query, &entry, &mut searcher, cancel, gathered);
+                    }
+                }
+                Ok(_) => {}
+                // Lines of ignore files that cannot be read are errors too, but lose no file.
+                Err(error) => {
+                    if let Some(folder) = error.io_error() {
+                        lock(gathered).fail(PathBuf::new(), folder.to_string());
+                    }
+                }
             }
             WalkState::Continue
         })
@@ -78,13 +110,19 @@ pub(super) fn search(query: &Query, walk: &WalkBuilder, cancel: &CancellationTok
 fn searcher(query: &Query) -> Searcher {
     // The matcher's own idea of a line, or the searcher refuses it.
     let line_terminator = query.matcher.line_terminator().unwrap_or_default();
+    let shows_lines = query.mode == Mode::Content;
+    // Whoever names a file wants to know even of matches in binary data.
+    let binary = match query.start {
+        Start::File => BinaryDetection::convert(0),
+        Start::Tree => BinaryDetection::quit(0),
+    };
     SearcherBuilder::new()
         .line_terminator(line_terminator)
-        .line_number(query.line_numbers)
+        .line_number(shows_lines && query.line_numbers)
         .multi_line(query.multiline)
-        .before_context(if query.mode == Mode::Content { query.before } else { 0 })
-        .after_context(if query.mode == Mode::Content { query.after } else { 0 })
-        .binary_detection(BinaryDetection::quit(0))
+        .before_context(if shows_lines { query.before } else { 0 })
+        .after_context(if shows_lines { query.after } else { 0 })
+        .binary_detection(binary)
         .heap_limit(Some(MAX_HEAP))
         .build()
 }
@@ -97,27 +135,33 @@ fn search_file(
     gathered: &Mutex<Gathered>,
 ) {
     let path = entry.path();
-    let mut hits =
-        Hits { query, label: query.label(path), lines: Vec::new(), line_count: 0, matches: 0, binary: false };
+    let mut hits = Hits::new(query, path);
     let outcome = open_regular(path).map_err(io::Error::other).and_then(|file| {
         searcher.search_reader(&query.matcher, Cancellable { reader: file, cancel }, &mut hits)
     });
-    if outcome.is_err() {
-        lock(gathered).skipped += 1;
-    } else if hits.matches > 0 && !hits.binary {
-        let modified = match query.mode {
-            Mode::FilesWithMatches => entry.metadata().ok().and_then(|metadata| metadata.modified().ok()),
-            Mode::Content | Mode::Count => None,
-        };
-        let (lines, line_count, matches) = (hits.lines, hits.line_count, hits.matches);
-        let mut gathered = lock(gathered);
-        gathered.files += 1;
-        gathered.matches += matches;
-        match query.mode {
-            Mode::FilesWithMatches => gathered.newest.add(path, modified.unwrap_or(SystemTime::UNIX_EPOCH)),
-            Mode::Count => gathered.keep(path, vec![format!("{}:{matches}", query.label(path))], 1),
-            Mode::Content => gathered.keep(path, lines, line_count),
-        }
+    if let Err(error) = outcome {
+        lock(gathered).fail(path.to_owned(), error.to_string());
+        return;
+    }
+    let (matches, binary) = (hits.matches, hits.binary);
+    // Lines found before binary data began are as good as any; a count of them is not.
+    let is_partial = binary && query.start == Start::Tree;
+    if matches == 0 || (is_partial && query.mode == Mode::Count) {
+        return;
+    }
+    let modified = match query.mode {
+        Mode::FilesWithMatches => entry.metadata().ok().and_then(|metadata| metadata.modified().ok()),
+        Mode::Content | Mode::Count => None,
+    };
+    let (lines, line_count) = hits.entries();
+    let mut gathered = lock(gathered);
+    gathered.files += 1;
+    gathered.matches += matches;
+    gathered.binary += usize::from(binary && query.mode == Mode::Content);
+    match query.mode {
+        Mode::FilesWithMatches => gathered.newest.add(path, modified.unwrap_or(SystemTime::UNIX_EPOCH)),
+        Mode::Count => gathered.keep(path, vec![format!("{}:{matches}", query.label(path))], 1),
+        Mode::Content => gathered.keep(path, lines, line_count),
     }
 }
 
@@ -143,7 +187,9 @@ struct Gathered {
     files: usize,
     matches: u64,
     total: usize,
-    skipped: usize,
+    binary: usize,
+    failed: usize,
+    first_failed: Option<(PathBuf, String)>,
     newest: Newest,
     by_path: BTreeMap<PathBuf, Vec<String>>,
     held: usize,
@@ -157,7 +203,9 @@ impl Gathered {
             files: 0,
             matches: 0,
             total: 0,
-            skipped: 0,
+            binary: 0,
+            failed: 0,
+            first_failed: None,
             newest: Newest::new(wanted),
             by_path: BTreeMap::new(),
             held: 0,
@@ -177,6 +225,14 @@ impl Gathered {
         }
     }
 
+    /// Remembers the first by path, so that the note does not depend on which thread was first.
+    fn fail(&mut self, path: PathBuf, reason: String) {
+        self.failed += 1;
+        if self.first_failed.as_ref().is_none_or(|(first, _)| path < *first) {
+            self.first_failed = Some((path, reason));
+        }
+    }
+
     fn finish(self, query: &Query) -> Findings {
         let (total, entries): (usize, Vec<String>) = match query.mode {
             Mode::FilesWithMatches => {
@@ -186,7 +242,14 @@ impl Gathered {
             Mode::Content | Mode::Count => (self.total, self.by_path.into_values().flatten().collect()),
         };
         let entries = entries.into_iter().skip(query.offset).take(query.limit).collect();
-        Findings { files: self.files, matches: self.matches, total, entries, skipped: self.skipped }
+        Findings {
+            files: self.files,
+            matches: self.matches,
+            total,
+            entries,
+            binary: self.binary,
+            failed: self.first_failed.map(|(_, reason)| (self.failed, reason)),
+        }
     }
 }
 
@@ -197,32 +260,69 @@ fn lock(gathered: &Mutex<Gathered>) -> MutexGuard<'_, Gathered> {
 /// What one file holds.
 struct Hits<'a> {
     query: &'a Query,
+    path: &'a Path,
+    /// Worded with the first line that is shown.
     label: String,
     lines: Vec<String>,
     line_count: usize,
+    /// Lines past the most that one file may show.
+    withheld: usize,
     matches: u64,
     binary: bool,
 }
 
-impl Hits<'_> {
+impl<'a> Hits<'a> {
+    fn new(query: &'a Query, path: &'a Path) -> Self {
+        Self {
+            query,
+            path,
+            label: String::new(),
+            lines: Vec::new(),
+            line_count: 0,
+            withheld: 0,
+            matches: 0,
+            binary: false,
+        }
+    }
+
     /// Adds one line of output, as ripgrep words it: `path:number:text`, with `-` for context.
     fn add(&mut self, mark: char, number: Option<u64>, line: &[u8]) {
-        self.line_count += 1;
-        if self.lines.len() >= self.query.wanted() {
+        if !self.count() {
             return;
         }
         let line = line.strip_suffix(b"\n").unwrap_or(line);
         let line = line.strip_suffix(b"\r").unwrap_or(line);
-        let line = String::from_utf8_lossy(line);
-        let line = match text::first(&line, MAX_LINE) {
-            Some(start) => format!("{start}… [line cut]"),
-            None => line.into_owned(),
-        };
+        let line = fit(line, || self.query.matcher.find(line).ok().flatten().filter(|_| mark == ':'));
+        if self.label.is_empty() {
+            self.label = self.query.label(self.path);
+        }
         let label = &self.label;
         self.lines.push(match number {
             Some(number) => format!("{label}{mark}{number}{mark}{line}"),
             None => format!("{label}{mark}{line}"),
         });
+    }
+
+    /// Counts a line of output and says whether it is to be kept.
+    fn count(&mut self) -> bool {
+        if self.line_count == self.query.per_file {
+            self.withheld += 1;
+            return false;
+        }
+        self.line_count += 1;
+        self.lines.len() < self.query.wanted()
+    }
+
+    /// The lines to show, and how many there would be without limits.
+    fn entries(mut self) -> (Vec<String>, usize) {
+        if self.withheld > 0 {
+            let (label, more) = (&self.label, self.withheld);
+            if self.lines.len() < self.query.wanted() {
+                self.lines.push(format!("{label}: [{more} more lines; search this file alone to see them]"));
+            }
+            self.line_count += 1;
+        }
+        (self.lines, self.line_count)
     }
 
     fn add_parts(&mut self, found: &SinkMatch<'_>) -> io::Result<()> {
@@ -237,30 +337,67 @@ impl Hits<'_> {
             .map_err(io::Error::other)?;
         for part in parts.into_iter().filter(|part| !part.is_empty()) {
             let before = bytes[..part.start()].split(|byte| *byte == b'\n').count() as u64 - 1;
-            for (further, line) in bytes[part].split(|byte| *byte == b'\n').enumerate() {
+            let part = &bytes[part];
+            let part = part.strip_suffix(b"\n").unwrap_or(part);
+            for (further, line) in part.split(|byte| *byte == b'\n').enumerate() {
                 self.add(':', found.line_number().map(|first| first + before + further as u64), line);
             }
         }
         Ok(())
+    }
+
+    /// Whether what follows is binary data in a file that was named: it is said, not shown.
+    fn is_past_text(&self) -> bool {
+        self.binary && self.query.mode == Mode::Content
+    }
+}
+
+/// A line as it can be shown: cut where it is too long, around the match if there is one.
+fn fit(line: &[u8], find: impl FnOnce() -> Option<Match>) -> Cow<'_, str> {
+    if line.len() <= MAX_LINE {
+        return String::from_utf8_lossy(line);
+    }
+    let mut start = match find() {
+        Some(found) if found.end() > MAX_LINE => found.start().saturating_sub(LEAD),
+        Some(_) | None => 0,
+    };
+    // Not in the middle of a character.
+    while line.get(start).is_some_and(|byte| byte & 0xC0 == 0x80) {
+        start += 1;
+    }
+    // No character has more than four bytes.
+    let window = String::from_utf8_lossy(&line[start..line.len().min(start + 4 * MAX_LINE)]);
+    let before = if start > 0 { "… " } else { "" };
+    match text::first(&window, MAX_LINE) {
+        Some(shown) => Cow::Owned(format!("{before}{shown}… [line cut]")),
+        None => Cow::Owned(format!("{before}{window}")),
     }
 }
 
 impl Sink for Hits<'_> {
     type Error = io::Error;
 
-    fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {
+    fn matched(&mut self, searcher: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {
+        self.matches += match self.query.mode {
+            // Where a match may span lines, counting lines says little.
+            Mode::Count if searcher.multi_line_with_matcher(&self.query.matcher) => {
+                let (mut matches, length) = (0, found.bytes().len());
+                let each = |part: Match| {
+                    // Nothing at the very end belongs to the next line.
+                    matches += u64::from(part.start() < length);
+                    true
+                };
+                self.query.matcher.find_iter(found.bytes(), each).map_err(io::Error::other)?;
+                matches
+            }
+            Mode::Count | Mode::Content | Mode::FilesWithMatches => 1,
+        };
         match self.query.mode {
-            Mode::FilesWithMatches => {
-                self.matches = 1;
-                return Ok(false);
-            }
-            Mode::Count => self.matches += found.lines().count() as u64,
-            Mode::Content if self.query.only_matching => {
-                self.matches += 1;
-                self.add_parts(found)?;
-            }
+            Mode::FilesWithMatches => return Ok(false),
+            Mode::Count => {}
+            Mode::Content if self.is_past_text() => return Ok(false),
+            Mode::Content if self.query.only_matching => self.add_parts(found)?,
             Mode::Content => {
-                self.matches += 1;
                 for (further, line) in found.lines().enumerate() {
                     self.add(':', found.line_number().map(|first| first + further as u64), line);
                 }
@@ -272,7 +409,7 @@ impl Sink for Hits<'_> {
     fn context(&mut self, _: &Searcher, context: &SinkContext<'_>) -> io::Result<bool> {
         match context.kind() {
             SinkContextKind::Before | SinkContextKind::After | SinkContextKind::Other => {
-                if !self.query.only_matching {
+                if !self.query.only_matching && !self.is_past_text() {
                     self.add('-', context.line_number(), context.bytes());
                 }
             }
@@ -281,8 +418,7 @@ impl Sink for Hits<'_> {
     }
 
     fn context_break(&mut self, _: &Searcher) -> io::Result<bool> {
-        self.line_count += 1;
-        if self.lines.len() < self.query.wanted() {
+        if !self.is_past_text() && self.count() {
             self.lines.push("--".to_owned());
         }
         Ok(true)
@@ -290,7 +426,7 @@ impl Sink for Hits<'_> {
 
     fn binary_data(&mut self, _: &Searcher, _: u64) -> io::Result<bool> {
         self.binary = true;
-        Ok(false)
+        Ok(self.query.start == Start::File)
     }
 }
 

@@ -1,0 +1,169 @@
+//! Random edits of random files against a plain model of what they mean.
+
+use crate::Scene;
+use proptest::prelude::*;
+use serde_json::json;
+
+/// A character of a file; a newline may have a return before it.
+type Unit = (char, bool);
+
+#[derive(Debug, Clone)]
+struct Step {
+    old: String,
+    new: String,
+    replace_all: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Encoding {
+    Utf8,
+    Utf8Marked,
+    Utf16,
+    Latin,
+}
+
+fn units(raw: &str) -> Vec<Unit> {
+    let mut units: Vec<Unit> = Vec::new();
+    for c in raw.chars() {
+        match units.last_mut() {
+            Some(last) if c == '\n' && *last == ('\r', false) => *last = ('\n', true),
+            _ => units.push((c, false)),
+        }
+    }
+    units
+}
+
+fn encode(units: &[Unit], encoding: Encoding) -> Vec<u8> {
+    let raw: String = units
+        .iter()
+        .map(|(c, has_return)| if *has_return { format!("\r{c}") } else { c.to_string() })
+        .collect();
+    match encoding {
+        Encoding::Utf8 => raw.into_bytes(),
+        Encoding::Utf8Marked => format!("\u{FEFF}{raw}").into_bytes(),
+        Encoding::Utf16 => format!("\u{FEFF}{raw}").encode_utf16().flat_map(u16::to_be_bytes).collect(),
+        Encoding::Latin => raw.chars().map(|c| u8::try_from(u32::from(c)).unwrap()).collect(),
+    }
+}
+
+fn places(file: &[Unit], old: &[char]) -> Vec<usize> {
+    let stands = |at: &usize| file[*at..].iter().map(|(c, _)| *c).take(old.len()).eq(old.iter().copied());
+    (0..=file.len().saturating_sub(old.len())).filter(stands).collect()
+}
+
+/// Whether new lines at a place have returns: as most of those replaced, or else most of the line
+/// itself, the one above and the one below.
+fn returns_at(file: &[Unit], start: usize, end: usize) -> bool {
+    let newline = |range: std::ops::Range<usize>| range.filter(|at| file[*at].0 == '\n').collect::<Vec<_>>();
+    let mut near = newline(start..end);
+    if near.is_empty() {
+        let after = newline(end..file.len());
+        near.extend(after.first());
+        near.extend(newline(0..start).last());
+        near.extend(after.get(1));
+    }
+    let returns = near.iter().filter(|at| file[**at].1).count();
+    2 * returns > near.len() || (2 * returns == near.len() && near.first().is_some_and(|at| file[*at].1))
+}
+
+/// What a step means.
+enum Meaning {
+    /// It must fail.
+    Failure,
+    /// The model does not say which line ends survive where lines with different ends are replaced
+    /// by several.
+    Unsaid,
+    File(Vec<Unit>),
+}
+
+fn model(file: &[Unit], step: &Step) -> Meaning {
+    let old: Vec<char> = step.old.chars().collect();
+    let all = places(file, &old);
+    if step.old == step.new || all.is_empty() || (!step.replace_all && all.len() > 1) {
+        return Meaning::Failure;
+    }
+    let (mut edited, mut done) = (Vec::new(), 0);
+    for start in all {
+        if start < done {
+            continue;
+        }
+        let end = start + old.len();
+        let replaced: Vec<bool> =
+            file[start..end].iter().filter(|(c, _)| *c == '\n').map(|(_, r)| *r).collect();
+        if replaced.windows(2).any(|pair| pair[0] != pair[1]) && step.new.contains('\n') {
+            return Meaning::Unsaid;
+        }
+        edited.extend(&file[done..start]);
+        let has_return = returns_at(file, start, end);
+        edited.extend(step.new.chars().map(|c| (c, c == '\n' && has_return)));
+        done = end;
+    }
+    edited.extend(&file[done..]);
+    Meaning::File(edited)
+}
+
+fn file() -> impl Strategy<Value = String> {
+    let line = "[ab \t]{0,4}(é )?";
+    let ending = prop_oneof![Just("\n"), Just("\r\n")];
+    let mixed = prop::collection::vec((line, ending), 1..12)
+        .prop_map(|lines| lines.into_iter().map(|(line, end)| line + end).collect::<String>());
+    let uniform = (prop::collection::vec(line, 1..12), any::<bool>())
+        .prop_map(|(lines, crlf)| lines.join(if crlf { "\r\n" } else { "\n" }));
+    prop_oneof![mixed, uniform].prop_filter("an empty file has nothing to edit", |raw| !raw.is_empty())
+}
+
+fn steps() -> impl Strategy<Value = Vec<(usize, usize, String, bool)>> {
+    prop::collection::vec((0usize..40, 1usize..7, "[XY\n]{0,4}", any::<bool>()), 1..5)
+}
+
+fn encoding() -> impl Strategy<Value = Encoding> {
+    prop_oneof![
+        Just(Encoding::Utf8),
+        Just(Encoding::Utf8Marked),
+        Just(Encoding::Utf16),
+        Just(Encoding::Latin)
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 150, max_shrink_iters: 200, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_batch_does_what_it_says_or_nothing(raw in file(), wanted in steps(), encoding in encoding()) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let scene = Scene::new();
+        let start = units(&raw);
+        let (mut now, mut calls) = (Some(start.clone()), Vec::new());
+        let mut said = start.clone();
+        for (at, length, new, replace_all) in wanted {
+            let old: String = said.iter().map(|(c, _)| *c).skip(at).take(length).collect();
+            // What a non-marked old encoding is taken for depends on its letters; these stay.
+            prop_assume!(!old.is_empty() && !old.contains('é') && !old.contains('\r'));
+            let step = Step { old, new, replace_all };
+            now = match now.as_ref().map_or(Meaning::Failure, |now| model(now, &step)) {
+                Meaning::File(edited) => {
+                    said.clone_from(&edited);
+                    Some(edited)
+                }
+                Meaning::Unsaid => return Ok(()),
+                Meaning::Failure => None,
+            };
+            calls.push(step);
+        }
+        // A batch that ends where it began is refused.
+        let expected = now.filter(|now| *now != start).unwrap_or_else(|| start.clone());
+        scene.write("f", encode(&start, encoding));
+        let edits: Vec<_> = calls
+            .iter()
+            .map(|step| json!({"old_string": step.old, "new_string": step.new, "replace_all": step.replace_all}))
+            .collect();
+        runtime.block_on(async {
+            scene.ok("Read", json!({"file_path": "f"})).await;
+            let result = scene.call("MultiEdit", json!({"file_path": "f", "edits": edits})).await;
+            let held = scene.bytes("f");
+            prop_assert_eq!(&held, &encode(&expected, encoding), "{:?} {:?}", calls, result);
+            prop_assert_eq!(result.is_ok(), expected != start, "{:?}", result);
+            Ok(())
+        })?;
+    }
+}
