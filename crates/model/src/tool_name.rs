@@ -56,6 +56,7 @@ mod tests {
             schema: serde_json::json!({}),
             interrupt: Interrupt::Cancel,
             max_result: 0,
+            guidance: String::new(),
         }
     }
 

@@ -48,7 +48,7 @@ impl File {
     pub(crate) fn is_test(&self) -> bool {
         let mut folders = self.path.split('/');
         let name = folders.next_back();
-        name == Some("tests.rs") || folders.any(|folder| folder == "tests" || folder == "benches")
+        name == Some("tests.rs") || folders.any(|folder| ["tests", "benches", "examples"].contains(&folder))
     }
 
     /// Whether this is the module's own file or below its folder; the module is written like `crates/engine/src/spawn`.

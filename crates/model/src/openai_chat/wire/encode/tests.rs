@@ -17,6 +17,7 @@ fn request(messages: Vec<Message>) -> Request {
             schema: json!({"type": "object"}),
             interrupt: Interrupt::Cancel,
             max_result: 0,
+            guidance: String::new(),
         }]),
         messages: messages.into_iter().map(Arc::new).collect(),
         max_output_tokens: 4_096,
