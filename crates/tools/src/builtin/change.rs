@@ -13,13 +13,13 @@ use super::{
 };
 use crate::{
     PlanContext,
-    host::{Expected, Hash, HostError, Lines, Replacement, Standing, Stat, Version, blocking, read_whole},
+    host::{Expected, HostError, Lines, Replacement, Standing, Version, blocking, read_opened},
 };
 use memchr::{memchr, memchr_iter, memrchr};
 use ostler_proto::{PathFact, ToolError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::{fmt::Write, ops::Range, sync::Arc};
+use std::{borrow::Cow, fmt::Write, ops::Range, sync::Arc};
 
 /// How much of the changed parts is shown: lines around each, and in all.
 const AROUND: usize = 4;
@@ -56,8 +56,6 @@ pub(super) struct Change {
     /// The text before; nothing for a new file.
     pub(super) original: Option<String>,
     bytes: Vec<u8>,
-    /// Of the new content.
-    hash: Hash,
     pub(super) diff: Diff,
     /// The changed parts as they read now, numbered.
     pub(super) snippet: String,
@@ -82,7 +80,7 @@ enum Problem {
 /// Puts the changes of all jobs in place, or none. Earlier calls of the same turn may have changed
 /// the files since the changes were planned; then they are worked out anew.
 pub(super) async fn apply(jobs: &[Arc<Job>], mut planned: Vec<Change>) -> Result<Vec<Change>, ToolError> {
-    let stats = match put(jobs, &mut planned).await {
+    let versions = match put(jobs, &mut planned).await {
         Err(HostError::Changed(_)) => {
             planned.clear();
             for job in jobs {
@@ -92,14 +90,14 @@ pub(super) async fn apply(jobs: &[Arc<Job>], mut planned: Vec<Change>) -> Result
         }
         put => put?,
     };
-    for ((job, change), stat) in jobs.iter().zip(&planned).zip(stats) {
-        job.record(change, Version { hash: change.hash, size: stat.size, modified: stat.modified });
+    for ((job, change), version) in jobs.iter().zip(&planned).zip(versions) {
+        job.record(change, version);
     }
     Ok(planned)
 }
 
 /// Hands the new contents to the host.
-async fn put(jobs: &[Arc<Job>], changes: &mut [Change]) -> Result<Vec<Stat>, HostError> {
+async fn put(jobs: &[Arc<Job>], changes: &mut [Change]) -> Result<Vec<Version>, HostError> {
     let mut replacements: Vec<Replacement> = jobs
         .iter()
         .zip(changes)
@@ -122,18 +120,18 @@ async fn put(jobs: &[Arc<Job>], changes: &mut [Change]) -> Result<Vec<Stat>, Hos
 impl Job {
     /// Reads the file and works the steps out.
     pub(super) async fn change(self: &Arc<Self>) -> Result<Change, ToolError> {
-        let read = read_whole(self.cx.host.as_ref(), &self.fact.target, MAX_WHOLE).await;
-        let before = match read {
-            Ok((_, bytes)) => Some(bytes),
-            Err(HostError::Missing(_)) => None,
-            Err(error) => return Err(error.into()),
-        };
         let job = Arc::clone(self);
-        blocking(move || match before {
-            None => job.create(),
-            Some(bytes) => job.edit(Expected::Content(blake3::hash(&bytes)), bytes),
-        })
-        .await
+        match self.cx.host.open(&self.fact.target).await {
+            Err(HostError::Missing(_)) => blocking(move || job.create()).await,
+            Err(error) => Err(error.into()),
+            Ok(opened) => {
+                blocking(move || {
+                    let (_, bytes) = read_opened(opened, job.fact.target.clone(), MAX_WHOLE)?;
+                    job.edit(Expected::Content(blake3::hash(&bytes)), bytes)
+                })
+                .await
+            }
+        }
     }
 
     fn record(&self, change: &Change, version: Version) {
@@ -164,7 +162,6 @@ impl Job {
         Ok(Change {
             expected: Expected::Absent,
             original: None,
-            hash: blake3::hash(text.as_bytes()),
             diff: diff(&self.name(), "", &text),
             snippet,
             places: places + 1,
@@ -180,6 +177,8 @@ impl Job {
             |reason: String| ToolError::Failed(format!("{} cannot be edited: {reason}", self.path()));
         let source = Source::decode(bytes).map_err(refused)?;
         let mut draft = Draft::new(source.text());
+        let before =
+            if draft.is_raw() { Cow::Borrowed(source.text()) } else { draft.text().to_owned().into() };
         let is_filled = self.steps.first().is_some_and(|first| first.old_string.is_empty());
         if is_filled {
             if !source.text().is_empty() {
@@ -189,7 +188,7 @@ impl Job {
         }
         let known = if is_filled { Lines::first(line_count(draft.text())) } else { seen };
         let (places, moves) = self.take(&mut draft, usize::from(is_filled), known)?;
-        let diff = diff_at(&self.name(), &source.visible(), draft.text(), draft.changed());
+        let diff = diff_at(&self.name(), &before, draft.text(), draft.changed());
         let (snippet, lines) = (snippet(&draft), line_count(draft.text()));
         let edited = draft.into_raw();
         if edited == source.text() {
@@ -201,7 +200,6 @@ impl Job {
         let bytes = source.encode(edited).map_err(refused)?;
         Ok(Change {
             expected,
-            hash: blake3::hash(&bytes),
             bytes,
             diff,
             snippet,
@@ -378,7 +376,9 @@ fn take_step(draft: &mut Draft, step: &Step, seen: &Lines) -> Result<Vec<(usize,
     let bytes = draft.text().as_bytes();
     let count = |range: Range<usize>| memchr_iter(b'\n', &bytes[range]).count();
     let added = memchr_iter(b'\n', new.as_bytes()).count();
-    let (mut line, mut position, mut moves) = (0, 0, Vec::with_capacity(found.ranges.len()));
+    let mut moves = Vec::with_capacity(found.ranges.len());
+    let mut position = found.ranges.first().map_or(0, |first| first.start);
+    let mut line = draft.line_at(position);
     for range in &found.ranges {
         line += count(position..range.start);
         position = range.start;

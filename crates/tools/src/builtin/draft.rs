@@ -2,7 +2,7 @@
 //! each line really ends and what was changed, so that all the rest comes back byte for byte.
 
 use super::matching::{By, Found, in_style_of};
-use memchr::{memchr, memchr_iter, memmem, memrchr};
+use memchr::{memchr, memchr_iter, memrchr};
 use std::{borrow::Cow, ops::Range};
 
 /// A text while it is edited.
@@ -12,6 +12,8 @@ pub(super) struct Draft {
     /// Each newline of `text`, by position, that is a return and a newline in the file.
     returns: Vec<usize>,
     changed: Vec<Changed>,
+    /// A position and the line it is on, near the last change.
+    mark: (usize, usize),
 }
 
 /// A part that differs from the text as it was; parts are ascending and do not touch.
@@ -37,17 +39,24 @@ enum Ending {
 
 /// A text with every line ending a newline.
 pub(super) fn visible(text: &str) -> Cow<'_, str> {
-    let mut pairs = memmem::find_iter(text.as_bytes(), b"\r\n").peekable();
+    without_returns(text).0
+}
+
+/// A text with every line ending a newline, and which newlines, by position, had a return.
+fn without_returns(text: &str) -> (Cow<'_, str>, Vec<usize>) {
+    let bytes = text.as_bytes();
+    let mut pairs = memchr_iter(b'\r', bytes).filter(|at| bytes.get(at + 1) == Some(&b'\n')).peekable();
     if pairs.peek().is_none() {
-        return Cow::Borrowed(text);
+        return (Cow::Borrowed(text), Vec::new());
     }
-    let (mut visible, mut done) = (String::with_capacity(text.len()), 0);
+    let (mut visible, mut returns, mut done) = (String::with_capacity(text.len()), Vec::new(), 0);
     for pair in pairs {
         visible.push_str(&text[done..pair]);
+        returns.push(visible.len());
         done = pair + 1;
     }
     visible.push_str(&text[done..]);
-    Cow::Owned(visible)
+    (Cow::Owned(visible), returns)
 }
 
 /// The line, counted from 0, that a position is on.
@@ -58,15 +67,40 @@ pub(super) fn line_of(text: &str, position: usize) -> usize {
 impl Draft {
     /// `raw` is the text as it is in the file.
     pub(super) fn new(raw: &str) -> Self {
-        // Each pair before makes the visible text one byte shorter.
-        let pairs = memmem::find_iter(raw.as_bytes(), b"\r\n").enumerate();
-        let returns = pairs.map(|(before, at)| at - before).collect();
-        Self { text: visible(raw).into_owned(), returns, changed: Vec::new() }
+        let (text, returns) = without_returns(raw);
+        let text = match text {
+            Cow::Owned(text) => text,
+            Cow::Borrowed(raw) => {
+                // Most edits make a text a little longer; room for that saves moving it all.
+                let mut text = String::with_capacity(raw.len() + raw.len() / 16 + 1024);
+                text.push_str(raw);
+                text
+            }
+        };
+        Self { text, returns, changed: Vec::new(), mark: (0, 0) }
     }
 
     /// As the model sees it.
     pub(super) fn text(&self) -> &str {
         &self.text
+    }
+
+    /// Whether it is in the file as the model sees it.
+    pub(super) fn is_raw(&self) -> bool {
+        self.returns.is_empty()
+    }
+
+    /// The line, counted from 0, that a position is on.
+    pub(super) fn line_at(&self, position: usize) -> usize {
+        let (known, line) = self.mark;
+        let count = |range: Range<usize>| memchr_iter(b'\n', &self.text.as_bytes()[range]).count();
+        if position >= known {
+            line + count(known..position)
+        } else if known - position < position {
+            line - count(position..known)
+        } else {
+            count(0..position)
+        }
     }
 
     /// What was changed so far.
@@ -76,7 +110,7 @@ impl Draft {
 
     /// As it is to be in the file.
     pub(super) fn into_raw(self) -> String {
-        if self.returns.is_empty() {
+        if self.is_raw() {
             return self.text;
         }
         let mut raw = String::with_capacity(self.text.len() + self.returns.len());
@@ -101,9 +135,12 @@ impl Draft {
     pub(super) fn replace(&mut self, found: &Found, new: &str) {
         let pieces: Vec<Piece> =
             found.ranges.iter().map(|range| self.piece(range.clone(), found.by, new)).collect();
+        if let Some(first) = pieces.first() {
+            self.mark = (first.range.start, self.line_at(first.range.start));
+        }
         self.changed = compose(&self.changed, &pieces);
         if !self.returns.is_empty() {
-            self.returns = moved_returns(&self.returns, &pieces);
+            move_returns(&mut self.returns, &pieces);
         }
         if let [Piece { range, text, .. }] = pieces.as_slice() {
             self.text.replace_range(range.clone(), text);
@@ -184,7 +221,14 @@ fn before(positions: &[usize], position: usize) -> usize {
     positions.partition_point(|at| *at < position)
 }
 
-fn moved_returns(returns: &[usize], pieces: &[Piece]) -> Vec<usize> {
+fn move_returns(returns: &mut Vec<usize>, pieces: &[Piece]) {
+    if let [Piece { range, text, returns: own }] = pieces {
+        let (from, until) = (before(returns, range.start), before(returns, range.end));
+        let shift = text.len().cast_signed() - range.len().cast_signed();
+        returns[until..].iter_mut().for_each(|at| *at = at.saturating_add_signed(shift));
+        returns.splice(from..until, own.iter().map(|at| range.start + at));
+        return;
+    }
     let mut moved = Vec::with_capacity(returns.len());
     let (mut done, mut shift) = (0, 0_isize);
     for Piece { range, text, returns: own } in pieces {
@@ -195,7 +239,7 @@ fn moved_returns(returns: &[usize], pieces: &[Piece]) -> Vec<usize> {
         shift += text.len().cast_signed() - range.len().cast_signed();
     }
     moved.extend(returns[done..].iter().map(|at| at.saturating_add_signed(shift)));
-    moved
+    *returns = moved;
 }
 
 /// What differs after the pieces are put in, given what differed before.
@@ -294,6 +338,8 @@ mod tests {
                 draft.replace(&found, &new);
                 prop_assert_eq!(draft.text(), expected);
                 prop_assert_eq!(undo(&start, &draft), start.as_str());
+                let middle = draft.text().len() / 2;
+                prop_assert_eq!(draft.line_at(middle), line_of(draft.text(), middle));
                 prop_assert!(draft.changed().windows(2).all(|pair| pair[0].new.end < pair[1].new.start));
             }
         }

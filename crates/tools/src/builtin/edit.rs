@@ -78,15 +78,18 @@ async fn run(job: Arc<Job>, planned: Change) -> Result<ToolOutput, ToolError> {
     };
     let (path, step) = (&job.fact.requested, &job.steps[0]);
     let text = report(&job, &change);
-    let structured = json!({
+    let mut structured = json!({
         "filePath": path,
         "oldString": step.old_string,
         "newString": step.new_string,
-        "originalFile": change.original.unwrap_or_default(),
-        "structuredPatch": change.diff.hunks,
+        "originalFile": "",
+        "structuredPatch": [],
         "userModified": false,
         "replaceAll": step.replace_all,
     });
+    // Moved, not copied: they may be long.
+    structured["originalFile"] = change.original.unwrap_or_default().into();
+    structured["structuredPatch"] = change.diff.hunks.into();
     Ok(ToolOutput::text(text, structured))
 }
 

@@ -120,11 +120,15 @@ async fn run(jobs: Vec<Arc<Job>>, planned: Vec<Change>) -> Result<ToolOutput, To
 }
 
 fn structured(job: &Job, change: Change) -> Json {
-    json!({
+    let mut structured = json!({
         "filePath": job.fact.requested,
         "edits": job.steps,
-        "originalFile": change.original.unwrap_or_default(),
-        "structuredPatch": change.diff.hunks,
+        "originalFile": "",
+        "structuredPatch": [],
         "userModified": false,
-    })
+    });
+    // Moved, not copied: they may be long.
+    structured["originalFile"] = change.original.unwrap_or_default().into();
+    structured["structuredPatch"] = change.diff.hunks.into();
+    structured
 }

@@ -5,6 +5,7 @@ use super::{
     draft::visible,
     encoding::{Encoding, Extent},
 };
+use memchr::memchr;
 use std::borrow::Cow;
 
 const BOM: char = '\u{FEFF}';
@@ -24,7 +25,7 @@ impl Source {
     pub(super) fn decode(bytes: Vec<u8>) -> Result<Self, String> {
         let bytes = match String::from_utf8(bytes) {
             // A NUL tells that it is not UTF-8 after all.
-            Ok(text) if !text.contains('\0') => return Ok(Self::new(Encoding::UTF_8, text)),
+            Ok(text) if memchr(0, text.as_bytes()).is_none() => return Ok(Self::new(Encoding::UTF_8, text)),
             Ok(text) => text.into_bytes(),
             Err(error) => error.into_bytes(),
         };

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     Effect, Plan, PlanContext, Tool,
-    host::{Expected, Hash, HostError, Replacement, Standing, Version, blocking, read_whole},
+    host::{Expected, Hash, HostError, Replacement, Standing, blocking, read_whole},
 };
 use futures_util::future::BoxFuture;
 use ostler_proto::{Access, Intent, Interrupt, Json, PathFact, Preview, ToolError, ToolOutput, ToolSpec};
@@ -79,10 +79,8 @@ async fn plan_whole(fact: PathFact, content: String, cx: &PlanContext) -> Result
             if now.hash == before.hash { (diff, content) } else { compare(name, &now, content).await };
         let expected = now.hash.map_or(Expected::Absent, Expected::Content);
         let bytes = now.encode(&fact, content.clone())?;
-        let hash = blake3::hash(&bytes);
         let replacement = Replacement { target: fact.target.clone(), bytes, expected };
-        let stat = cx.host.replace(replacement).await?;
-        let version = Version { hash, size: stat.size, modified: stat.modified };
+        let version = cx.host.replace(replacement).await?;
         cx.files.record_written(&fact.target, version, line_count(&content));
         let written = Written { path: &fact.requested, before: &now, content: &content, diff: &diff };
         Ok(ToolOutput::text(written.summary(), written.structured()))

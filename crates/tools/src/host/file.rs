@@ -3,7 +3,7 @@
 #![expect(clippy::disallowed_types, reason = "this module is where files are opened")]
 
 use super::{
-    Expected, Hash, HostError, Kind, Opened, Replacement, Stat,
+    Expected, Hash, HostError, Kind, Opened, Replacement, Stat, Version,
     attributes::{self, Lost},
     walk::{Place, open_at_path},
 };
@@ -57,7 +57,7 @@ pub(crate) fn open_regular(path: &Path) -> Result<impl Read + Send + use<>, Host
 }
 
 /// Puts a new content in place of one file's.
-pub(super) fn replace(replacement: &Replacement, watch: Watch<'_>) -> Result<Stat, HostError> {
+pub(super) fn replace(replacement: &Replacement, watch: Watch<'_>) -> Result<Version, HostError> {
     let mut staged = Staged::write(replacement, &temporary_name(), watch)?;
     watch("verify");
     staged.verify()?;
@@ -78,6 +78,7 @@ pub(super) struct Staged<'a> {
     pub(super) place: Place,
     temporary: String,
     file: File,
+    hash: Hash,
     /// What the new file got its owner, mode and attributes from.
     model: Option<Metadata>,
     is_in_place: bool,
@@ -109,7 +110,15 @@ impl<'a> Staged<'a> {
         let created = fs::openat(&place.directory, temporary, CREATE, mode);
         let file = File::from(created.inspect_err(|_| place.unmake()).map_err(fail)?);
         let temporary = temporary.to_owned();
-        let mut staged = Self { replacement, place, temporary, file, model: None, is_in_place: false };
+        let mut staged = Self {
+            replacement,
+            place,
+            temporary,
+            file,
+            hash: Hash::from_bytes([0; 32]),
+            model: None,
+            is_in_place: false,
+        };
         watch("write");
         (&staged.file).write_all(bytes).map_err(|error| io_failed("write", target, error))?;
         if let Some((old, metadata)) = old {
@@ -117,7 +126,7 @@ impl<'a> Staged<'a> {
             staged.look_like(&old, metadata)?;
         }
         watch("sync the file");
-        fs::fsync(&staged.file).map_err(fail)?;
+        staged.hash = sync_and_hash(&staged.file, bytes).map_err(fail)?;
         Ok(staged)
     }
 
@@ -176,10 +185,12 @@ impl<'a> Staged<'a> {
     }
 
     /// Makes the names last, and says what the new file is.
-    pub(super) fn sync(&self) -> Result<Stat, HostError> {
+    pub(super) fn sync(&self) -> Result<Version, HostError> {
         let target = &self.replacement.target;
         self.place.sync().map_err(|errno| failed("write", target, errno))?;
-        self.file.metadata().map(|after| plain(&after)).map_err(|error| io_failed("write", target, error))
+        let after = self.file.metadata().map_err(|error| io_failed("write", target, error))?;
+        let Stat { size, modified, .. } = plain(&after);
+        Ok(Version { hash: self.hash, size, modified })
     }
 }
 
@@ -235,6 +246,20 @@ pub(super) fn hash_at(directory: &OwnedFd, name: &OsStr) -> std::io::Result<Hash
         return Err(std::io::ErrorKind::InvalidInput.into());
     }
     hash_of(file)
+}
+
+/// Hashes a content while the disk is busy with it.
+fn sync_and_hash(file: &File, bytes: &[u8]) -> Result<Hash, Errno> {
+    /// Below this a thread costs more than it saves.
+    const LONG: usize = 256 * 1024;
+    if bytes.len() < LONG {
+        return fs::fsync(file).map(|()| blake3::hash(bytes));
+    }
+    std::thread::scope(|scope| {
+        let hashing = scope.spawn(|| blake3::hash(bytes));
+        fs::fsync(file)?;
+        hashing.join().map_err(|_| Errno::IO)
+    })
 }
 
 fn hash_of(reader: impl Read) -> std::io::Result<Hash> {

@@ -1,7 +1,8 @@
 //! This machine, unconfined. Every call that may block goes to a blocking thread.
 
 use super::{
-    Finished, Host, HostError, Opened, Replacement, Shell, Stat, blocking, file, journal, path, process,
+    Finished, Host, HostError, Opened, Replacement, Shell, Stat, Version, blocking, file, journal, path,
+    process,
 };
 use crate::Progress;
 use futures_util::future::BoxFuture;
@@ -46,11 +47,11 @@ impl Host for Local {
         Box::pin(blocking(move || file::open(&target)))
     }
 
-    fn replace(&self, replacement: Replacement) -> BoxFuture<'_, Result<Stat, HostError>> {
+    fn replace(&self, replacement: Replacement) -> BoxFuture<'_, Result<Version, HostError>> {
         Box::pin(blocking(move || file::replace(&replacement, &mut |_| {})))
     }
 
-    fn replace_all(&self, replacements: Vec<Replacement>) -> BoxFuture<'_, Result<Vec<Stat>, HostError>> {
+    fn replace_all(&self, replacements: Vec<Replacement>) -> BoxFuture<'_, Result<Vec<Version>, HostError>> {
         let journal = self.journal.clone();
         Box::pin(blocking(move || journal::replace_all(&journal, &replacements, &mut |_| {})))
     }

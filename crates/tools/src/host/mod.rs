@@ -46,11 +46,12 @@ pub trait Host: Send + Sync {
     /// Opens a regular file for reading.
     fn open<'a>(&'a self, target: &'a Path) -> BoxFuture<'a, Result<Opened, HostError>>;
 
-    /// Puts a whole new content in a file's place, creating parent directories where needed.
-    fn replace(&self, replacement: Replacement) -> BoxFuture<'_, Result<Stat, HostError>>;
+    /// Puts a whole new content in a file's place, creating parent directories where needed. Gives
+    /// what stands there then.
+    fn replace(&self, replacement: Replacement) -> BoxFuture<'_, Result<Version, HostError>>;
 
     /// As [`Host::replace`] for several files: all of them or none, even if the process ends halfway.
-    fn replace_all(&self, replacements: Vec<Replacement>) -> BoxFuture<'_, Result<Vec<Stat>, HostError>>;
+    fn replace_all(&self, replacements: Vec<Replacement>) -> BoxFuture<'_, Result<Vec<Version>, HostError>>;
 
     /// Runs a shell command to its end, showing output while it comes.
     fn run(&self, shell: Shell, progress: Progress) -> BoxFuture<'_, Result<Finished, HostError>>;
@@ -173,21 +174,24 @@ impl From<HostError> for ToolError {
 
 /// Reads a whole regular file, refusing one that is longer than `limit` bytes.
 pub async fn read_whole(host: &dyn Host, target: &Path, limit: u64) -> Result<(Stat, Vec<u8>), HostError> {
-    let Opened { stat, reader } = host.open(target).await?;
+    let opened = host.open(target).await?;
     let path = target.to_owned();
+    blocking(move || read_opened(opened, path, limit)).await
+}
+
+/// As [`read_whole`] for a file that is open already. It blocks.
+pub(crate) fn read_opened(opened: Opened, path: PathBuf, limit: u64) -> Result<(Stat, Vec<u8>), HostError> {
+    let Opened { stat, reader } = opened;
     if stat.size > limit {
         return Err(HostError::TooLarge { path, size: stat.size, limit });
     }
-    blocking(move || {
-        let mut bytes = Vec::with_capacity(usize::try_from(stat.size).unwrap_or_default());
-        // The file may grow while it is read; one byte past the limit is enough to know.
-        match reader.take(limit.saturating_add(1)).read_to_end(&mut bytes) {
-            Ok(size) if size as u64 > limit => Err(HostError::TooLarge { path, size: size as u64, limit }),
-            Ok(_) => Ok((stat, bytes)),
-            Err(error) => Err(HostError::Io { action: "read", path, error }),
-        }
-    })
-    .await
+    let mut bytes = Vec::with_capacity(usize::try_from(stat.size).unwrap_or_default());
+    // The file may grow while it is read; one byte past the limit is enough to know.
+    match reader.take(limit.saturating_add(1)).read_to_end(&mut bytes) {
+        Ok(size) if size as u64 > limit => Err(HostError::TooLarge { path, size: size as u64, limit }),
+        Ok(_) => Ok((stat, bytes)),
+        Err(error) => Err(HostError::Io { action: "read", path, error }),
+    }
 }
 
 /// Runs work that may block on a thread of its own and hands its panic on.

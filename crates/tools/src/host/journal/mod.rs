@@ -13,7 +13,7 @@ mod recover;
 pub use recover::{Outcome, Recovered, recover, recover_watched};
 
 use super::{
-    HostError, Replacement, Stat,
+    HostError, Replacement, Version,
     file::{self, Staged, Watch},
 };
 use entry::Entry;
@@ -39,20 +39,20 @@ pub fn replace_all(
     directory: &Path,
     replacements: &[Replacement],
     watch: &mut dyn FnMut(&'static str),
-) -> Result<Vec<Stat>, HostError> {
+) -> Result<Vec<Version>, HostError> {
     if let [only] = replacements {
-        return file::replace(only, watch).map(|stat| vec![stat]);
+        return file::replace(only, watch).map(|version| vec![version]);
     }
     let journal = Journal::open(directory)?;
     let record = Record { entries: replacements.iter().map(Entry::of).collect() };
     watch("write the record");
     let mut transaction = journal.begin(&record)?;
     match transaction.run(&record, replacements, watch) {
-        Ok(stats) => {
+        Ok(versions) => {
             watch("remove the record");
             // Left behind, it says that everything is in place, which does no harm.
             let _ = transaction.end();
-            Ok(stats)
+            Ok(versions)
         }
         Err(Failure { error, is_clean }) => {
             if is_clean {
@@ -165,7 +165,7 @@ impl Transaction<'_> {
         record: &Record,
         replacements: &[Replacement],
         watch: Watch<'_>,
-    ) -> Result<Vec<Stat>, Failure> {
+    ) -> Result<Vec<Version>, Failure> {
         let clean = |error| Failure { error, is_clean: true };
         let mut staged = Vec::new();
         for (replacement, entry) in replacements.iter().zip(&record.entries) {
@@ -181,12 +181,12 @@ impl Transaction<'_> {
         self.enter(Phase::Committed).map_err(clean)?;
         let placed = place_all(&mut staged, record, watch);
         match placed {
-            Ok(stats) => {
+            Ok(versions) => {
                 for (staged, entry) in staged.iter().zip(&record.entries) {
                     watch("remove the old");
                     entry.forget_old(&staged.place);
                 }
-                Ok(stats)
+                Ok(versions)
             }
             Err(error) => {
                 let is_clean = self.undo(&staged, record, watch).is_ok();
@@ -225,7 +225,11 @@ impl Transaction<'_> {
     }
 }
 
-fn place_all(staged: &mut [Staged<'_>], record: &Record, watch: Watch<'_>) -> Result<Vec<Stat>, HostError> {
+fn place_all(
+    staged: &mut [Staged<'_>],
+    record: &Record,
+    watch: Watch<'_>,
+) -> Result<Vec<Version>, HostError> {
     for (staged, entry) in staged.iter_mut().zip(&record.entries) {
         watch("verify");
         staged.verify()?;
@@ -233,10 +237,10 @@ fn place_all(staged: &mut [Staged<'_>], record: &Record, watch: Watch<'_>) -> Re
         entry.keep_old(&staged.place).map_err(|error| entry.failed(error))?;
         staged.put(watch)?;
     }
-    let mut stats = Vec::new();
+    let mut versions = Vec::new();
     for staged in staged {
         watch("sync the directory");
-        stats.push(staged.sync()?);
+        versions.push(staged.sync()?);
     }
-    Ok(stats)
+    Ok(versions)
 }
