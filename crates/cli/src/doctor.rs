@@ -130,8 +130,12 @@ async fn report_programs(report: &mut Report, machine: &Machine) {
 /// The first line a command prints, if it succeeds. Run in `/`, so that no project has a say.
 async fn first_line(host: &Local, command: &str) -> Option<String> {
     let (tx, _rx) = mpsc::channel(1);
-    let shell =
-        Shell { command: command.to_owned(), cwd: Path::new("/").into(), timeout: Duration::from_secs(5) };
+    let shell = Shell {
+        command: command.to_owned(),
+        cwd: Path::new("/").into(),
+        timeout: Duration::from_secs(5),
+        terms: ostler_tools::host::Terms::default(),
+    };
     let finished = host.run(shell, Progress::to(tx)).await.ok()?;
     let (head, _) = finished.output.texts();
     let line = head.lines().next().unwrap_or_default().trim().to_owned();

@@ -31,12 +31,15 @@ pub enum Access {
         /// The files.
         paths: Vec<PathFact>,
     },
-    /// Runs a program: effects are unknown to the scheduler.
+    /// Runs a command line.
     Execute {
         /// The command line as the shell will get it.
         command: String,
         /// Where it would start.
         cwd: PathBuf,
+        /// What it would touch, once somebody has read it.
+        #[serde(default)]
+        footprint: Footprint,
     },
     /// Talks to a host.
     Network {
@@ -57,6 +60,21 @@ pub enum Access {
         /// The kind of agent.
         kind: String,
     },
+}
+
+/// What a command line touches, as far as that is known before it runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Footprint {
+    /// Files and roots of trees it reads.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reads: Vec<PathFact>,
+    /// Files and roots of trees it makes, changes or removes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub writes: Vec<PathFact>,
+    /// Whether it may talk to other machines.
+    pub network: bool,
+    /// Whether it may touch more than what is listed.
+    pub open: bool,
 }
 
 /// One path as it was asked for and as the file system resolves it, computed once per call.
@@ -91,21 +109,48 @@ impl Access {
         match self {
             Self::Internal | Self::Read { .. } => false,
             Self::Mcp { read_only, .. } => !read_only,
-            Self::Write { .. } | Self::Execute { .. } | Self::Network { .. } | Self::Agent { .. } => true,
+            Self::Execute { footprint, .. } => {
+                footprint.open || footprint.network || !footprint.writes.is_empty()
+            }
+            Self::Write { .. } | Self::Network { .. } | Self::Agent { .. } => true,
         }
     }
 
     /// Whether two calls must keep their order and never run at the same time.
     pub fn conflicts_with(&self, other: &Self) -> bool {
-        use Access::{Agent, Execute, Internal, Mcp, Network, Read, Write};
         match (self, other) {
-            (Execute { .. } | Mcp { read_only: false, .. }, _)
-            | (_, Execute { .. } | Mcp { read_only: false, .. })
             // State such as the todo list is replaced whole, so order matters.
-            | (Internal, Internal) => true,
-            (Write { paths: a }, Write { paths: b } | Read { paths: b })
-            | (Read { paths: a }, Write { paths: b }) => any_overlap(a, b),
-            (Internal | Read { .. } | Write { .. } | Network { .. } | Agent { .. } | Mcp { .. }, _) => false,
+            (Self::Internal, Self::Internal) => true,
+            (a, b) if a.is_open() || b.is_open() => true,
+            (a, b) => {
+                let ((reads, writes), (other_reads, other_writes)) = (a.touched(), b.touched());
+                any_overlap(writes, other_writes)
+                    || any_overlap(writes, other_reads)
+                    || any_overlap(reads, other_writes)
+            }
+        }
+    }
+
+    /// Whether it may touch anything at all.
+    fn is_open(&self) -> bool {
+        match self {
+            Self::Execute { footprint, .. } => footprint.open,
+            Self::Mcp { read_only, .. } => !read_only,
+            Self::Internal
+            | Self::Read { .. }
+            | Self::Write { .. }
+            | Self::Network { .. }
+            | Self::Agent { .. } => false,
+        }
+    }
+
+    /// The paths read and the paths written.
+    fn touched(&self) -> (&[PathFact], &[PathFact]) {
+        match self {
+            Self::Read { paths } => (paths, &[]),
+            Self::Write { paths } => (&[], paths),
+            Self::Execute { footprint, .. } => (&footprint.reads, &footprint.writes),
+            Self::Internal | Self::Network { .. } | Self::Mcp { .. } | Self::Agent { .. } => (&[], &[]),
         }
     }
 
@@ -119,6 +164,13 @@ impl Access {
             | Self::Mcp { .. }
             | Self::Agent { .. } => &[],
         }
+    }
+}
+
+impl Default for Footprint {
+    /// That of a command nobody has read.
+    fn default() -> Self {
+        Self { reads: Vec::new(), writes: Vec::new(), network: true, open: true }
     }
 }
 
@@ -156,7 +208,12 @@ mod tests {
         assert!(write("/a").conflicts_with(&read("/a")));
         assert!(read("/").conflicts_with(&write("/a/b")), "a tree read covers the file written in it");
         assert!(!write("/a").conflicts_with(&write("/ab")), "components, not string prefixes");
-        let run = Access::Execute { command: "x".into(), cwd: "/".into() };
-        assert!(run.conflicts_with(&read("/a")) && Access::Internal.conflicts_with(&run));
+        let run = |footprint| Access::Execute { command: "x".into(), cwd: "/".into(), footprint };
+        let unread = run(Footprint::default());
+        assert!(unread.conflicts_with(&read("/a")) && Access::Internal.conflicts_with(&unread));
+        let writes =
+            |path| run(Footprint { reads: vec![], writes: vec![fact(path)], network: false, open: false });
+        assert!(!writes("/a").conflicts_with(&writes("/b")));
+        assert!(writes("/a").conflicts_with(&read("/")) && read("/a/b").conflicts_with(&writes("/a")));
     }
 }

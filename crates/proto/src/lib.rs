@@ -21,7 +21,7 @@ pub use command::{Answer, Command};
 pub use decision::{Decision, Mode, Reason, Rule, RuleSource, Rules, Suggestion, Verdict};
 pub use envelope::{AgentEvent, Ask, Envelope, SessionInfo, TurnEnd, TurnOutcome};
 pub use id::{AgentId, AskId, CallId, EntryId, SessionId};
-pub use intent::{Access, Intent, PathFact, Preview};
+pub use intent::{Access, Footprint, Intent, PathFact, Preview};
 pub use model::{
     BlockStart, Effort, ErrorKind, ModelEvent, ModelRow, Price, Reasoning, Request, StopReason, SystemText,
     Thinking, Usage,

@@ -13,7 +13,7 @@ pub(crate) fn question(ask: &Ask) -> String {
         Preview::None => {}
     }
     match &ask.intent.access {
-        Access::Execute { command, cwd } => {
+        Access::Execute { command, cwd, .. } => {
             if !matches!(&ask.intent.preview, Preview::Text(text) if text == command) {
                 quote(command, &mut shown);
             }
@@ -93,7 +93,11 @@ mod tests {
     use serde_json::json;
 
     fn ask(command: &str) -> Ask {
-        let access = Access::Execute { command: command.into(), cwd: "/w".into() };
+        let access = Access::Execute {
+            command: command.into(),
+            cwd: "/w".into(),
+            footprint: ostler_proto::Footprint::default(),
+        };
         Ask {
             id: AskId(1),
             call: "c".into(),

@@ -44,7 +44,11 @@ async fn call(tools: &Registry, cx: &PlanContext, tool: &str, input: Json) {
     let tool = tools.find(tool).unwrap();
     tool.validate(&input).unwrap();
     let (progress, _) = tokio::sync::mpsc::channel(1);
-    let run = RunContext { cancel: CancellationToken::new(), progress: Progress::to(progress) };
+    let run = RunContext {
+        cancel: CancellationToken::new(),
+        progress: Progress::to(progress),
+        terms: ostler_tools::host::Terms::default(),
+    };
     tool.plan(input, cx).await.unwrap().effect.run(run).await.unwrap();
 }
 

@@ -107,7 +107,11 @@ async fn timed_read(dir: &Path, input: &Json) -> Result<Duration, Box<dyn Error>
     let start = Instant::now();
     let plan = tool.plan(input.clone(), &cx).await?;
     let (tx, _rx) = mpsc::channel(1);
-    let run = RunContext { cancel: CancellationToken::new(), progress: Progress::to(tx) };
+    let run = RunContext {
+        cancel: CancellationToken::new(),
+        progress: Progress::to(tx),
+        terms: ostler_tools::host::Terms::default(),
+    };
     plan.effect.run(run).await?;
     Ok(start.elapsed())
 }

@@ -182,7 +182,11 @@ async fn call(tools: &Registry, cx: &PlanContext, case: &Case) {
     let tool = tools.find(case.tool).unwrap();
     tool.validate(&case.input).unwrap();
     let (tx, _) = mpsc::channel(1);
-    let run = RunContext { cancel: CancellationToken::new(), progress: Progress::to(tx) };
+    let run = RunContext {
+        cancel: CancellationToken::new(),
+        progress: Progress::to(tx),
+        terms: ostler_tools::host::Terms::default(),
+    };
     let output = tool.plan(case.input.clone(), cx).await.unwrap().effect.run(run).await.unwrap();
     assert!(!output.is_error);
 }

@@ -1,6 +1,6 @@
 //! The contract between a tool and the control plane: plan first, run only when control says so.
 
-use crate::host::{FileState, Host};
+use crate::host::{FileState, Host, Terms};
 use futures_util::future::BoxFuture;
 use ostler_proto::{Intent, Json, ToolError, ToolOutput, ToolSpec};
 use std::{
@@ -75,6 +75,8 @@ pub struct RunContext {
     pub cancel: CancellationToken,
     /// Where to show output while it comes.
     pub progress: Progress,
+    /// On which terms processes run that the call starts.
+    pub terms: Terms,
 }
 
 /// Shows output of a running call. Pieces are dropped rather than slowing the call down.

@@ -8,7 +8,7 @@ use ostler_proto::{
     Answer, Ask, AskId, Block, CallId, Decision, Intent, Interrupt, Json, Reason, Rule, RuleSource,
     StateChange, Suggestion, ToolCall, ToolError, ToolOutput, ToolResult, session::CallState,
 };
-use ostler_tools::{Effect, Plan, PlanContext, Progress, Registered, RunContext};
+use ostler_tools::{Effect, Plan, PlanContext, Progress, Registered, RunContext, host::Terms};
 use std::{
     any::Any,
     panic::AssertUnwindSafe,
@@ -246,7 +246,8 @@ impl Worker {
     /// The one place where an effect happens.
     async fn let_loose(&self, call: &CallId, tool: &Registered, effect: Effect) -> Outcome {
         let (tx, mut shown) = mpsc::channel(64);
-        let cx = RunContext { cancel: self.cancel.clone(), progress: Progress::to(tx) };
+        let cx =
+            RunContext { cancel: self.cancel.clone(), progress: Progress::to(tx), terms: Terms::default() };
         let running = AssertUnwindSafe(async move { effect.run(cx).await }).catch_unwind();
         tokio::pin!(running);
         let droppable = tool.spec().interrupt == Interrupt::Cancel;

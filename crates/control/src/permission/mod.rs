@@ -120,7 +120,7 @@ fn own_check(question: &Question<'_>, policy: &Policy) -> Checked {
 
 fn hard_floor(question: &Question<'_>, policy: &Policy) -> Option<String> {
     match &question.intent.access {
-        Access::Execute { command, cwd } => command::catastrophe(command, cwd, policy),
+        Access::Execute { command, cwd, .. } => command::catastrophe(command, cwd, policy),
         Access::Internal
         | Access::Read { .. }
         | Access::Write { .. }

@@ -28,7 +28,11 @@ fn intent(call: &str) -> (String, Intent) {
     let access = match tool {
         "Read" | "Grep" => Access::Read { paths: vec![fact(argument)] },
         "Edit" | "Write" => Access::Write { paths: vec![fact(argument)] },
-        "Bash" => Access::Execute { command: argument.to_owned(), cwd: "/w".into() },
+        "Bash" => Access::Execute {
+            command: argument.to_owned(),
+            cwd: "/w".into(),
+            footprint: ostler_proto::Footprint::default(),
+        },
         _ => Access::Internal,
     };
     (tool.to_owned(), Intent { title: call.to_owned(), access, preview: Preview::None })

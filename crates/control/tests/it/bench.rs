@@ -82,7 +82,11 @@ impl Tool for Puppet {
         let access = match access.split_once(' ') {
             Some(("read", at)) => Access::Read { paths: path(at) },
             Some(("write", at)) => Access::Write { paths: path(at) },
-            _ if access == "run" => Access::Execute { command: "x".into(), cwd: cx.cwd.clone() },
+            _ if access == "run" => Access::Execute {
+                command: "x".into(),
+                cwd: cx.cwd.clone(),
+                footprint: ostler_proto::Footprint::default(),
+            },
             _ => Access::Internal,
         };
         let title = name.clone();

@@ -253,7 +253,11 @@ pub(crate) fn started(model: &str) -> ModelEvent {
 }
 
 pub(crate) fn ask(id: u64, command: &str) -> Ask {
-    let access = Access::Execute { command: command.into(), cwd: "/w".into() };
+    let access = Access::Execute {
+        command: command.into(),
+        cwd: "/w".into(),
+        footprint: ostler_proto::Footprint::default(),
+    };
     Ask {
         id: AskId(id),
         call: "toolu_1".into(),

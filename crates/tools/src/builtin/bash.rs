@@ -7,7 +7,9 @@ use crate::{
     text,
 };
 use futures_util::future::BoxFuture;
-use ostler_proto::{Access, Intent, Interrupt, Json, Preview, StateChange, ToolError, ToolOutput, ToolSpec};
+use ostler_proto::{
+    Access, Footprint, Intent, Interrupt, Json, Preview, StateChange, ToolError, ToolOutput, ToolSpec,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -68,7 +70,11 @@ impl Tool for Bash {
             let cwd = starting_directory(cx).await?;
             let intent = Intent {
                 title: title(&input),
-                access: Access::Execute { command: input.command.clone(), cwd: cwd.clone() },
+                access: Access::Execute {
+                    command: input.command.clone(),
+                    cwd: cwd.clone(),
+                    footprint: Footprint::default(),
+                },
                 preview: Preview::Text(input.command.clone()),
             };
             let cx = cx.clone();
@@ -100,8 +106,12 @@ async fn execute(
     run: RunContext,
 ) -> Result<ToolOutput, ToolError> {
     let timeout = input.timeout.unwrap_or(DEFAULT_TIMEOUT).clamp(1, MAX_TIMEOUT);
-    let shell =
-        Shell { command: input.command.clone(), cwd: cwd.clone(), timeout: Duration::from_millis(timeout) };
+    let shell = Shell {
+        command: input.command.clone(),
+        cwd: cwd.clone(),
+        timeout: Duration::from_millis(timeout),
+        terms: run.terms,
+    };
     let finished = cx.host.run(shell, run.progress).await?;
     let (change, note) = moved(&finished, &cwd, &cx).await?;
     let output = output(&input.command, timeout, &finished, change, note);

@@ -2,7 +2,7 @@
 
 use super::{
     Finished, Host, HostError, Opened, Replacement, Shell, Stat, Version, blocking, file, journal, path,
-    process,
+    shell,
 };
 use crate::Progress;
 use futures_util::future::BoxFuture;
@@ -57,6 +57,6 @@ impl Host for Local {
     }
 
     fn run(&self, shell: Shell, progress: Progress) -> BoxFuture<'_, Result<Finished, HostError>> {
-        Box::pin(process::run(&self.env, shell, progress))
+        Box::pin(shell::run(&self.env, shell, progress))
     }
 }

@@ -8,12 +8,15 @@ pub mod journal;
 mod local;
 mod path;
 pub mod process;
+pub mod sandbox;
+mod shell;
 mod state;
 mod walk;
 
 pub use capture::Captured;
 pub use local::Local;
-pub use process::{Exit, Finished, Shell};
+pub use sandbox::{Bounds, Confinement, Network, Terms};
+pub use shell::{Exit, Finished, Shell};
 pub use state::{FileState, Lines, Standing, Version};
 
 use crate::Progress;

@@ -52,7 +52,14 @@ async fn the_intent_says_what_will_run_and_where() {
     let scene = Scene::new();
     let intent = scene.intent("Bash", json!({"command": "ls\npwd", "description": "List"})).await;
     assert_eq!(intent.title, "List");
-    assert_eq!(intent.access, Access::Execute { command: "ls\npwd".into(), cwd: scene.dir.clone() });
+    assert_eq!(
+        intent.access,
+        Access::Execute {
+            command: "ls\npwd".into(),
+            cwd: scene.dir.clone(),
+            footprint: ostler_proto::Footprint::default()
+        }
+    );
     assert_eq!(intent.preview, Preview::Text("ls\npwd".into()));
     assert_eq!(scene.intent("Bash", json!({"command": "ls\npwd"})).await.title, "ls");
 }
@@ -108,8 +115,11 @@ async fn output_is_shown_while_it_comes() {
     let tool = scene.tools.find("Bash").unwrap();
     let command = "echo first; until [ -e go ]; do sleep 0.01; done; echo second";
     let plan = tool.plan(json!({"command": command}), &scene.cx).await.unwrap();
-    let running =
-        plan.effect.run(RunContext { cancel: CancellationToken::new(), progress: Progress::to(tx) });
+    let running = plan.effect.run(RunContext {
+        cancel: CancellationToken::new(),
+        progress: Progress::to(tx),
+        terms: ostler_tools::host::Terms::default(),
+    });
     let watching = async {
         assert_eq!(rx.recv().await.unwrap(), "first\n");
         scene.write("go", "");

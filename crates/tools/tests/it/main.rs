@@ -101,7 +101,11 @@ fn text(output: &ToolOutput) -> String {
 /// A run that nobody watches.
 fn quiet() -> RunContext {
     let (tx, _) = mpsc::channel(1);
-    RunContext { cancel: CancellationToken::new(), progress: Progress::to(tx) }
+    RunContext {
+        cancel: CancellationToken::new(),
+        progress: Progress::to(tx),
+        terms: ostler_tools::host::Terms::default(),
+    }
 }
 
 /// Whether a name is in the folder.

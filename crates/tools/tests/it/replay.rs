@@ -213,7 +213,11 @@ impl Stage {
         tool.validate(&input).map_err(|error| error.to_string())?;
         let plan = tool.plan(input, &self.cx).await.map_err(|error| error.to_string())?;
         let (progress, _) = tokio::sync::mpsc::channel(1);
-        let cx = RunContext { cancel: CancellationToken::new(), progress: Progress::to(progress) };
+        let cx = RunContext {
+            cancel: CancellationToken::new(),
+            progress: Progress::to(progress),
+            terms: ostler_tools::host::Terms::default(),
+        };
         plan.effect.run(cx).await.map(|_| ()).map_err(|error| error.to_string())
     }
 

@@ -3,7 +3,7 @@
 
 use super::{Extracted, MAX_PAGES, MAX_WHOLE_PAGES, Pages};
 use crate::host::{
-    blocking,
+    Confinement, blocking,
     process::{Launch, start},
 };
 use std::{
@@ -73,6 +73,7 @@ async fn run(bytes: &Arc<Vec<u8>>, command: &[&str], limit: u64) -> Result<Optio
         args,
         cwd: Path::new("/"),
         env: &environment,
+        confinement: &Confinement::Free,
         stdio: [input.into(), output.into(), std::process::Stdio::null()],
     })
     .map_err(|error| format!("{} cannot be started: {error}", command[0]))?;
