@@ -1,11 +1,12 @@
 //! The command line. Flags keep the names programs already pass; what is not built is not offered.
 
+use crate::config::Scope;
 use clap::{Parser, ValueEnum};
 use ostler_proto::Effort;
 use std::{path::PathBuf, process::ExitCode};
 
 /// A coding agent that proposes, asks and can be trusted.
-#[derive(Debug, Parser)]
+#[derive(Debug, Clone, Parser)]
 #[command(name = "ostler", disable_version_flag = true, args_conflicts_with_subcommands = true)]
 #[expect(clippy::struct_excessive_bools, reason = "flags are independent of each other")]
 pub(crate) struct Args {
@@ -124,6 +125,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SOURCES", num_args = 1)]
     pub(crate) setting_sources: Option<String>,
 
+    /// Believe this folder's own configuration for this run; with =SEAL only if it has that seal
+    #[arg(long, value_name = "SEAL", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    pub(crate) trust: Option<String>,
+
     /// More working directories
     #[arg(long, num_args = 1.., value_name = "DIR")]
     pub(crate) add_dir: Vec<PathBuf>,
@@ -144,7 +149,7 @@ pub(crate) struct Args {
     pub(crate) command: Option<Subcommand>,
 }
 
-#[derive(Debug, clap::Subcommand)]
+#[derive(Debug, Clone, clap::Subcommand)]
 pub(crate) enum Subcommand {
     /// Show what this installation finds: versions, settings, keys by name, sandbox, git, terminal
     Doctor,
@@ -154,6 +159,111 @@ pub(crate) enum Subcommand {
         #[arg(long)]
         keep: bool,
     },
+    /// Try the filters for text from elsewhere
+    Debug {
+        #[command(subcommand)]
+        filter: Filter,
+    },
+    /// Read and write settings, and see which file decides
+    Config {
+        #[command(subcommand)]
+        command: ConfigCommand,
+    },
+    /// Believe a folder's own configuration, or not
+    Trust {
+        #[command(subcommand)]
+        command: TrustCommand,
+    },
+    /// Ask the judge: what would be allowed, asked or denied, and why; nothing is run
+    Permissions {
+        #[command(subcommand)]
+        command: PermissionsCommand,
+    },
+}
+
+#[derive(Debug, Clone, clap::Subcommand)]
+pub(crate) enum ConfigCommand {
+    /// Print the value in force
+    Get {
+        /// The key by its path, e.g. permissions.defaultMode
+        key: String,
+    },
+    /// Write a value: JSON, or text
+    Set {
+        /// The key by its path
+        key: String,
+        /// The value
+        value: String,
+        /// Which file
+        #[arg(long, value_enum, default_value = "user")]
+        scope: Scope,
+    },
+    /// Remove a value
+    Unset {
+        /// The key by its path
+        key: String,
+        /// Which file
+        #[arg(long, value_enum, default_value = "user")]
+        scope: Scope,
+    },
+    /// Print everything that is set and where
+    List,
+    /// Print which files speak about a key and which of them wins
+    Explain {
+        /// The key by its path
+        key: String,
+    },
+    /// Print the JSON schema of settings files
+    Schema,
+}
+
+#[derive(Debug, Clone, clap::Subcommand)]
+pub(crate) enum TrustCommand {
+    /// Print what this folder's configuration would make active, and whether it is trusted
+    Show,
+    /// Trust this folder with its configuration as it is now
+    Add,
+    /// Take trust back from this folder
+    Remove,
+    /// Print all trusted folders
+    List,
+}
+
+#[derive(Debug, Clone, clap::Subcommand)]
+pub(crate) enum PermissionsCommand {
+    /// Explain one call: its parse, what each part would do, and the rule that decides
+    Explain {
+        /// The command line, or for another tool its main argument or its input as JSON
+        call: String,
+        /// The tool
+        #[arg(long, default_value = "Bash")]
+        tool: String,
+        /// Write JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Judge many calls: one JSON object a line, with the policy to judge it by
+    Check {
+        /// The file; - for stdin
+        #[arg(long, value_name = "FILE")]
+        jsonl: PathBuf,
+    },
+}
+
+/// Each reads a JSON object a line, with an id and a text, plain or in base64, and writes one a line.
+#[derive(Debug, Clone, clap::Subcommand)]
+pub(crate) enum Filter {
+    /// Clean texts for where they go: with "source" and "sink"; "origin" if it is known
+    Sanitize(Jsonl),
+    /// Take secrets out of texts
+    Redact(Jsonl),
+}
+
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Jsonl {
+    /// The lines; - is stdin
+    #[arg(long, value_name = "FILE|-")]
+    pub(crate) jsonl: PathBuf,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

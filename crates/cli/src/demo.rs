@@ -15,7 +15,11 @@ use ostler_engine::{
 use ostler_model::{Catalog, Chosen, Environment, Models, script};
 use ostler_proto::{Block, Mode, Rule, RuleSource, Rules, SessionId};
 use ostler_serve::{About, Asks, Input, Narrate, Output, Print};
-use ostler_tools::{Registry, builtin, host::Local};
+use ostler_tools::{
+    Registry,
+    builtin::{self, Kit},
+    host::{Jobs, Local},
+};
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 const FILES: &[(&str, &str)] = &[
@@ -88,20 +92,28 @@ fn start(machine: &Machine, folder: &Path) -> anyhow::Result<Start> {
 /// Edits run by mode, the test command by a rule, and nothing else without asking.
 fn executor(machine: &Machine) -> anyhow::Result<Executor> {
     let allow = vec![Rule::parse("Bash(sh test.sh)", RuleSource::Flag("the demo".to_owned()))?];
+    let jobs = Arc::new(Jobs::new(None));
+    let kit = Kit { jobs: Arc::clone(&jobs), ..Kit::default() };
     Ok(Executor::new(Setup {
-        registry: Registry::new(builtin::all())?,
-        host: Arc::new(Local::new(machine.home.clone(), machine.child_env(&[]))),
+        registry: Registry::new(builtin::all_with(kit))?,
+        host: Arc::new(
+            Local::new(machine.home.clone(), machine.child_env(&[], &[]))
+                .with_warden(machine.program.clone()),
+        ),
         policy: Policy {
             mode: Mode::AcceptEdits,
             rules: Rules { allow, ..Rules::default() },
             roots: vec![machine.cwd.clone()],
             home: machine.home.clone(),
-            readable: Vec::new(),
+            ..Policy::default()
         },
         cwd: machine.cwd.clone(),
         attendance: Attendance::Unattended,
         parallel: DEFAULT_PARALLEL,
         artifacts: None,
+        memory: ostler_control::memory::Memory::default(),
+        reload: None,
+        jobs,
     }))
 }
 

@@ -2,14 +2,13 @@
 //! Names only, never values.
 
 use crate::{VERSION, machine::Machine, say, wire};
-use ostler_control::settings::{self, Places};
+use ostler_control::settings::{self, Places, scope::Trust};
 use ostler_model::{Catalog, Environment, Models};
 use ostler_tools::{
     Progress,
     host::{Exit, Host, Local, Shell},
 };
-use std::{fmt::Write as _, path::Path, time::Duration};
-use tokio::sync::mpsc;
+use std::{fmt::Write as _, path::Path, sync::Arc, time::Duration};
 
 /// Looks at everything and prints it; exit code 1 if something would keep a run from starting.
 pub(crate) async fn run(machine: &Machine) -> anyhow::Result<u8> {
@@ -53,10 +52,12 @@ fn report_settings(report: &mut Report, machine: &Machine) {
     report.heading("Settings");
     let places = Places {
         managed: vec!["/etc/ostler".into(), "/etc/claude-code".into()],
+        managed_owner: 0,
         user: vec![machine.config_dir(), machine.shared_config_dir()],
         project: Some(machine.cwd.clone()),
         local: Some(machine.cwd.clone()),
         flag: None,
+        trust: Trust::None,
     };
     match settings::load(&places) {
         Ok(found) if found.files.is_empty() => report.line("files", "none found"),
@@ -102,7 +103,8 @@ fn report_sessions(report: &mut Report, machine: &Machine) {
 
 async fn report_programs(report: &mut Report, machine: &Machine) {
     report.heading("Programs");
-    let host = Local::new(machine.home.clone(), machine.child_env(&[]));
+    let host =
+        Local::new(machine.home.clone(), machine.child_env(&[], &[])).with_warden(machine.program.clone());
     report.line(
         "bash",
         &first_line(&host, "echo $BASH_VERSION")
@@ -110,34 +112,35 @@ async fn report_programs(report: &mut Report, machine: &Machine) {
             .unwrap_or_else(|| "missing: the Bash tool needs it".to_owned()),
     );
     report.line("git", &first_line(&host, "git --version").await.unwrap_or_else(|| "not found".to_owned()));
+    report_sandbox(report, &host);
+}
+
+fn report_sandbox(report: &mut Report, host: &Local) {
     report.heading("Sandbox");
-    let bubblewrap =
-        first_line(&host, "bwrap --ro-bind / / --unshare-all --proc /proc bwrap --version").await;
-    report.line(
-        "bubblewrap",
-        &bubblewrap.map_or_else(|| "not usable".to_owned(), |version| format!("works, {version}")),
-    );
-    let landlock = first_line(&host, "cat /sys/kernel/security/lsm").await;
-    let landlock = match landlock {
-        Some(modules) if modules.contains("landlock") => "in this kernel",
-        Some(_) => "not in this kernel",
-        None => "cannot tell: /sys/kernel/security/lsm is not readable",
-    };
-    report.line("landlock", landlock);
-    report.line("in use", "no: commands run with your rights after you allow them");
+    let survey = tokio::task::block_in_place(|| host.survey());
+    for (backend, outcome) in &survey.tried {
+        let found =
+            outcome.as_ref().map_or_else(|why| format!("does not work: {why}"), |()| "works".to_owned());
+        report.line(backend.name(), &found);
+    }
+    match survey.best() {
+        Some(best) => {
+            report.line("best", best.name());
+            best.weakness().into_iter().for_each(|weakness| report.line("but", weakness));
+        }
+        None => {
+            report.line("best", "none: commands can only run with all of your rights, after you allow them");
+        }
+    }
 }
 
 /// The first line a command prints, if it succeeds. Run in `/`, so that no project has a say.
 async fn first_line(host: &Local, command: &str) -> Option<String> {
-    let (tx, _rx) = mpsc::channel(1);
-    let shell = Shell {
-        command: command.to_owned(),
-        cwd: Path::new("/").into(),
-        timeout: Duration::from_secs(5),
-        terms: ostler_tools::host::Terms::default(),
-    };
-    let finished = host.run(shell, Progress::to(tx)).await.ok()?;
-    let (head, _) = finished.output.texts();
+    let shell = Shell::bash(command, Path::new("/"));
+    let output = Arc::clone(&shell.output);
+    let running = host.run(shell, Progress::unseen());
+    let finished = tokio::time::timeout(Duration::from_secs(5), running).await.ok()?.ok()?;
+    let (head, _) = output.captured().texts();
     let line = head.lines().next().unwrap_or_default().trim().to_owned();
     (finished.exit == Exit::Code(0) && !line.is_empty()).then_some(line)
 }

@@ -19,6 +19,8 @@ pub(crate) struct Machine {
     pub(crate) home: PathBuf,
     /// Which of the standard streams are terminals.
     pub(crate) terminals: Terminals,
+    /// This program's own file, to be started again as a warden.
+    pub(crate) program: PathBuf,
 }
 
 /// Which of the standard streams are terminals.
@@ -37,6 +39,104 @@ const OWN_SECRETS: &[&str] = &[
     "OPENAI_API_KEY",
     "OPENAI_CUSTOM_HEADERS",
 ];
+/// What children get of the environment: what programs need to find each other and to speak the
+/// user's language. A star at the end is a prefix.
+const CHILDREN_GET: &[&str] = &[
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "PWD",
+    "TMPDIR",
+    "LANG",
+    "LANGUAGE",
+    "LC_*",
+    "TZ",
+    "TERM",
+    "COLORTERM",
+    "NO_COLOR",
+    "FORCE_COLOR",
+    "COLUMNS",
+    "LINES",
+    "CI",
+    "EDITOR",
+    "XDG_*",
+    "HOSTNAME",
+    "DISPLAY",
+    "http_proxy",
+    "https_proxy",
+    "no_proxy",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "NO_PROXY",
+    "ALL_PROXY",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "REQUESTS_CA_BUNDLE",
+    "CURL_CA_BUNDLE",
+    "NODE_EXTRA_CA_CERTS",
+    "CC",
+    "CXX",
+    "AR",
+    "LD",
+    "CFLAGS",
+    "CXXFLAGS",
+    "CPPFLAGS",
+    "LDFLAGS",
+    "MAKEFLAGS",
+    "PKG_CONFIG_*",
+    "CMAKE_*",
+    "LD_LIBRARY_PATH",
+    "LIBRARY_PATH",
+    "CPATH",
+    "CARGO_*",
+    "RUST*",
+    "GOPATH",
+    "GOROOT",
+    "GOBIN",
+    "GOFLAGS",
+    "GOCACHE",
+    "GOMODCACHE",
+    "GOPROXY",
+    "GOTOOLCHAIN",
+    "GO111MODULE",
+    "JAVA_HOME",
+    "JDK_HOME",
+    "MAVEN_*",
+    "M2_HOME",
+    "GRADLE_*",
+    "ANDROID_*",
+    "NODE_*",
+    "NVM_*",
+    "NPM_CONFIG_*",
+    "npm_config_*",
+    "PNPM_HOME",
+    "VOLTA_HOME",
+    "DENO_*",
+    "BUN_INSTALL",
+    "PYTHON*",
+    "VIRTUAL_ENV",
+    "CONDA_*",
+    "PYENV_*",
+    "POETRY_*",
+    "UV_*",
+    "PIP_*",
+    "RUBY*",
+    "GEM_*",
+    "BUNDLE_*",
+    "RBENV_*",
+    "PHP_*",
+    "COMPOSER_*",
+    "DOTNET_*",
+    "NIX_*",
+    "DEBIAN_FRONTEND",
+    "NODE_ENV",
+    "OSTLER_TEST_*",
+];
+/// Parts of names that no list of ours lets through: only the user can, by the whole name.
+const SOUNDS_SECRET: &[&str] =
+    &["TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "AUTH", "API_KEY", "APIKEY", "PRIVATE_KEY"];
 
 impl Machine {
     /// Looks.
@@ -52,7 +152,13 @@ impl Machine {
             stdout: std::io::stdout().is_terminal(),
             stderr: std::io::stderr().is_terminal(),
         };
-        Ok(Self { vars, cwd, home, terminals })
+        // On Linux the running program can be named as such, also after its file was replaced.
+        let program = if cfg!(target_os = "linux") {
+            PathBuf::from("/proc/self/exe")
+        } else {
+            std::env::current_exe().context("cannot find this program's own file")?
+        };
+        Ok(Self { vars, cwd, home, terminals, program })
     }
 
     /// The same machine, seen from another folder.
@@ -86,16 +192,23 @@ impl Machine {
         Ok(Some(number))
     }
 
-    /// The environment for children: everything but our own secrets and telemetry.
-    pub(crate) fn child_env(&self, more_secrets: &[String]) -> Vec<(String, String)> {
-        let hidden = |name: &str| {
-            OWN_SECRETS.contains(&name)
-                || name.starts_with("OTEL_")
-                || more_secrets.iter().any(|secret| secret == name)
+    /// The environment for children: the usual variables and those the user names. Keys of ours stay here
+    /// whatever is named.
+    pub(crate) fn child_env(&self, more: &[String], own_secrets: &[String]) -> Vec<(String, String)> {
+        let fits = |pattern: &str, name: &str| match pattern.strip_suffix('*') {
+            Some(prefix) => name.starts_with(prefix),
+            None => name == pattern,
         };
+        let usual = |name: &str| {
+            let upper = name.to_ascii_uppercase();
+            CHILDREN_GET.iter().any(|pattern| fits(pattern, name))
+                && !SOUNDS_SECRET.iter().any(|part| upper.contains(part))
+        };
+        let named = |name: &str| more.iter().any(|pattern| fits(pattern, name));
+        let own = |name: &str| OWN_SECRETS.contains(&name) || own_secrets.iter().any(|secret| secret == name);
         self.vars
             .iter()
-            .filter(|(name, _)| !hidden(name))
+            .filter(|(name, _)| (usual(name) || named(name)) && !own(name))
             .map(|(name, value)| (name.clone(), value.clone()))
             .collect()
     }

@@ -1,15 +1,20 @@
 //! The `ostler` binary: arguments, wiring, choice of frontend. No logic of its own.
 
 mod args;
+mod config;
+mod debug;
 mod demo;
 mod doctor;
 mod log;
 mod machine;
+mod options;
+mod permissions;
 mod prompt;
 mod signals;
+mod trust;
 mod wire;
 
-use args::{Args, Subcommand};
+use args::{Args, ConfigCommand, PermissionsCommand, Subcommand, TrustCommand};
 use machine::Machine;
 use std::{process::ExitCode, time::Duration};
 
@@ -17,6 +22,10 @@ use std::{process::ExitCode, time::Duration};
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 fn main() -> ExitCode {
+    // Started by ourselves between us and a command: before any thread is, and with no other duty.
+    if let Some(code) = ostler_tools::host::enter_warden() {
+        return code;
+    }
     let words: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
     // Asked for by scripts at every turn: answered before anything else is set up.
     if let [_, word] = words.as_slice()
@@ -72,8 +81,45 @@ async fn run(args: Args) -> anyhow::Result<Ended> {
     match &args.command {
         Some(Subcommand::Doctor) => doctor::run(&machine).await.map(Ended::InOrder),
         Some(Subcommand::Demo { keep }) => demo::run(&machine, *keep).await,
+        Some(Subcommand::Permissions { command }) => match command {
+            PermissionsCommand::Explain { call, tool, json } => {
+                let policy = wire::policy(&args, &machine)?;
+                permissions::explain(&machine, &policy, tool, call, *json).await?;
+                Ok(Ended::InOrder(0))
+            }
+            PermissionsCommand::Check { jsonl } => {
+                let whole = permissions::check(&machine, jsonl).await?;
+                Ok(Ended::InOrder(u8::from(!whole)))
+            }
+        },
+        Some(Subcommand::Config { command }) => configure(command, &args, &machine),
+        Some(Subcommand::Trust { command }) => {
+            match command {
+                TrustCommand::Show => trust::show(&machine),
+                TrustCommand::Add => trust::add(&machine),
+                TrustCommand::Remove => trust::remove(&machine),
+                TrustCommand::List => trust::list_all(&machine),
+            }?;
+            Ok(Ended::InOrder(0))
+        }
+        Some(Subcommand::Debug { filter }) => debug::run(filter).map(Ended::InOrder),
         None => wire::run(args, machine).await,
     }
+}
+
+fn configure(command: &ConfigCommand, args: &Args, machine: &Machine) -> anyhow::Result<Ended> {
+    match command {
+        ConfigCommand::Get { key } => config::get(&wire::settings_in_force(args, machine)?, key),
+        ConfigCommand::List => config::list(&wire::settings_in_force(args, machine)?),
+        ConfigCommand::Explain { key } => config::explain(&wire::settings_in_force(args, machine)?, key),
+        ConfigCommand::Set { key, value, scope } => config::set(machine, *scope, key, Some(value)),
+        ConfigCommand::Unset { key, scope } => config::set(machine, *scope, key, None),
+        ConfigCommand::Schema => {
+            say(&format!("{:#}\n", ostler_proto::Settings::schema()));
+            Ok(())
+        }
+    }?;
+    Ok(Ended::InOrder(0))
 }
 
 fn fail(error: &anyhow::Error) -> ExitCode {

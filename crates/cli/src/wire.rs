@@ -3,19 +3,24 @@
 use crate::{
     Ended, VERSION,
     args::{Args, InputFormat, OutputFormat, ThinkingFlag, split_list},
-    complain,
+    complain, config,
     machine::{Machine, read_named},
+    options::options,
     prompt,
     signals::Signals,
+    trust,
 };
 use anyhow::{Context, bail, ensure};
 use ostler_control::{
     Executor, Policy, Setup,
-    executor::{Attendance, DEFAULT_PARALLEL},
-    settings::{self, InForce, Places},
+    executor::{Attendance, DEFAULT_PARALLEL, Reload},
+    memory::{self, Memory},
+    permission::{Demand, Sandboxing},
+    settings::{self, InForce, Places, Watch, scope::Trust},
+    trust::Configuration,
 };
 use ostler_engine::{
-    Handle, Limits, Start, Surroundings, default_system,
+    Handle, Lifetime, Limits, Start, Surroundings, default_system,
     session::{self, Loaded, Log, Stamp, State, Store},
 };
 use ostler_model::{Catalog, Chosen, Environment, Models};
@@ -24,11 +29,13 @@ use ostler_serve::{
     About, Asks, Input, ModelChoice, Narrate, Output, Pipes, Print, StateFrames, StreamOptions,
 };
 use ostler_tools::{
-    Artifacts, Registry, Tool, builtin,
+    Artifacts, Registry, Tool,
+    builtin::{self, Kit, Manner, Preference},
     host::{
-        Local,
+        Jobs, Local,
         journal::{self, Outcome, Recovered},
     },
+    web::Reach,
 };
 use std::{
     path::{Path, PathBuf},
@@ -36,9 +43,13 @@ use std::{
     time::Duration,
 };
 
+/// The trailer of commits where settings ask for one without saying which.
+const CO_AUTHOR: &str = "Co-Authored-By: Ostler <noreply@ostler.invalid>";
+
 /// Runs the agent as the arguments say and returns the exit code.
 pub(crate) async fn run(args: Args, mut machine: Machine) -> anyhow::Result<Ended> {
-    let in_force = settings::load(&places(&args, &machine)?)?;
+    let trust = trust::settle(&args, &machine)?;
+    let in_force = settings::load(&places(&args, &machine, trust)?)?;
     machine.add_vars(&in_force.env);
     if args.verbose {
         in_force.notices.iter().for_each(|notice| complain(&format!("ostler: {notice}\n")));
@@ -63,6 +74,26 @@ pub(crate) async fn run(args: Args, mut machine: Machine) -> anyhow::Result<Ende
     converse(handle, frontend).await
 }
 
+/// The settings of a session started here, with what is recorded about trust.
+pub(crate) fn settings_in_force(args: &Args, machine: &Machine) -> anyhow::Result<InForce> {
+    let configuration = Configuration::of(&machine.cwd)?;
+    let trusted = trust::store(machine).trusts(&machine.cwd, &configuration)?;
+    let trust = match &args.trust {
+        _ if trusted => Trust::Recorded,
+        Some(seal) if *seal == configuration.seal => Trust::Recorded,
+        Some(_) => Trust::Active,
+        None => Trust::None,
+    };
+    Ok(settings::load(&places(args, machine, trust)?)?)
+}
+
+/// The policy a session started here would begin with.
+pub(crate) fn policy(args: &Args, machine: &Machine) -> anyhow::Result<Policy> {
+    let in_force = settings_in_force(args, machine)?;
+    let session = Session { args, machine, in_force: &in_force, attendance: Attendance::Unattended };
+    session.policy(session.mode(&State::default())?, session.roots()?)
+}
+
 /// Lets a frontend and the agent talk until one of them, or a signal, ends it.
 pub(crate) async fn converse(handle: Handle, frontend: Print) -> anyhow::Result<Ended> {
     let Handle { commands, events, task } = handle;
@@ -81,7 +112,7 @@ pub(crate) async fn converse(handle: Handle, frontend: Print) -> anyhow::Result<
     Ok(Ended::InOrder(code))
 }
 
-fn places(args: &Args, machine: &Machine) -> anyhow::Result<Places> {
+fn places(args: &Args, machine: &Machine, trust: Trust) -> anyhow::Result<Places> {
     let sources = args.setting_sources.as_deref().unwrap_or("user,project,local");
     let sources = split_list(&[sources.to_owned()]);
     if let Some(odd) = sources.iter().find(|source| !["user", "project", "local"].contains(&source.as_str()))
@@ -92,10 +123,12 @@ fn places(args: &Args, machine: &Machine) -> anyhow::Result<Places> {
     let user = [machine.config_dir(), machine.shared_config_dir()];
     Ok(Places {
         managed: vec!["/etc/ostler".into(), "/etc/claude-code".into()],
+        managed_owner: 0,
         user: if has("user") { user.into() } else { vec![] },
         project: has("project").then(|| machine.cwd.clone()),
         local: has("local").then(|| machine.cwd.clone()),
         flag: args.settings.clone(),
+        trust,
     })
 }
 
@@ -251,24 +284,100 @@ impl Session<'_> {
             self.in_force.models.values().filter_map(|row| row.api_key_env.clone()).collect();
         let journal = self.machine.config_dir().join("journal");
         finish_interrupted_edits(&journal);
-        let host =
-            Local::new(self.machine.home.clone(), self.machine.child_env(&secrets)).with_journal(journal);
+        let env = self.machine.child_env(&self.passed_env(), &secrets);
+        let host = Local::new(self.machine.home.clone(), env)
+            .with_journal(journal)
+            .with_warden(self.machine.program.clone());
+        let jobs = Arc::new(Jobs::new(artifacts.clone()));
         let executor = Executor::new(Setup {
-            registry: self.registry()?,
+            registry: self.registry(&jobs)?,
             host: Arc::new(host),
-            policy: Policy {
-                mode: self.mode(state)?,
-                rules: self.rules()?,
-                roots,
-                home: self.machine.home.clone(),
-                readable: Vec::new(),
-            },
+            policy: self.policy(self.mode(state)?, roots)?,
             cwd,
             attendance: self.attendance,
             parallel: DEFAULT_PARALLEL,
             artifacts,
+            memory: self.memory(),
+            reload: Some(self.reload()?),
+            jobs,
         });
         Ok(executor)
+    }
+
+    /// Looks at the settings files again. Trust is settled once, when the session starts: what a
+    /// folder's configuration became since then counts as untrusted.
+    fn reload(&self) -> anyhow::Result<Reload> {
+        let (args, machine) = (self.args.clone(), self.machine.clone());
+        let attendance = self.attendance;
+        let mut watch = Watch::new(&places(&args, &machine, Trust::None)?);
+        Ok(Box::new(move || {
+            if !watch.changed() {
+                return None;
+            }
+            let policy = settings_in_force(&args, &machine).and_then(|in_force| {
+                let session = Session { args: &args, machine: &machine, in_force: &in_force, attendance };
+                session.policy(Mode::Default, session.roots()?)
+            });
+            policy
+                .inspect_err(|error| complain(&format!("ostler: changed settings are not used: {error:#}\n")))
+                .ok()
+        }))
+    }
+
+    /// Private hosts that the user lets pages be fetched from.
+    fn reach(&self) -> Reach {
+        let named = self.in_force.other.get("webFetch").and_then(|web| web.get("allowHosts"));
+        let named = named.and_then(|hosts| hosts.as_array()).into_iter().flatten();
+        Reach { private: named.filter_map(|host| Some(host.as_str()?.to_owned())).collect() }
+    }
+
+    fn memory(&self) -> Memory {
+        Memory::new(memory::Places {
+            folder: self.machine.cwd.clone(),
+            user: config::file(self.machine, config::Scope::User),
+            trust: trust::store(self.machine),
+        })
+    }
+
+    /// Variables that settings give to children, by name.
+    fn passed_env(&self) -> Vec<String> {
+        self.in_force.env.keys().chain(&self.in_force.pass_env).cloned().collect()
+    }
+
+    fn policy(&self, mode: Mode, roots: Vec<PathBuf>) -> anyhow::Result<Policy> {
+        Ok(Policy {
+            mode,
+            rules: self.rules()?,
+            home: self.machine.home.clone(),
+            readable: Vec::new(),
+            sandboxing: self.sandboxing(),
+            roots,
+        })
+    }
+
+    fn sandboxing(&self) -> Sandboxing {
+        let sandbox = &self.in_force.sandbox;
+        let path = |text: &String| match text.strip_prefix("~/") {
+            Some(below) => self.machine.home.join(below),
+            None => self.machine.cwd.join(text),
+        };
+        let paths = |texts: &[String]| texts.iter().map(path).collect::<Vec<_>>();
+        Sandboxing {
+            demand: match (sandbox.enabled, sandbox.fail_if_unavailable) {
+                (Some(false), _) => Demand::Off,
+                (Some(true), Some(true)) => Demand::Required,
+                (Some(true) | None, _) => Demand::Wanted,
+            },
+            in_force: false,
+            auto_allow: sandbox.enabled == Some(true) && sandbox.auto_allow_bash_if_sandboxed != Some(false),
+            excluded: sandbox.excluded_commands.clone(),
+            may_leave: sandbox.allow_unsandboxed_commands != Some(false),
+            writable: paths(&sandbox.filesystem.allow_write),
+            frozen: paths(&sandbox.filesystem.deny_write),
+            hidden: paths(&sandbox.filesystem.deny_read),
+            hosts: sandbox.network.allowed_domains.clone(),
+            temp: None,
+        }
     }
 
     /// A resumed shell stands where it stood, if that is still one of ours.
@@ -289,8 +398,14 @@ impl Session<'_> {
         Ok(roots)
     }
 
-    fn registry(&self) -> anyhow::Result<Registry> {
-        let mut tools: Vec<Box<dyn Tool>> = builtin::all();
+    fn registry(&self, jobs: &Arc<Jobs>) -> anyhow::Result<Registry> {
+        let kit = Kit {
+            options: options(self.machine, self.in_force)?,
+            manner: self.manner()?,
+            jobs: Arc::clone(jobs),
+            reach: self.reach(),
+        };
+        let mut tools: Vec<Box<dyn Tool>> = builtin::all_with(kit);
         if let Some(wanted) = &self.args.tools {
             let wanted = split_list(wanted);
             if wanted != ["default"] {
@@ -304,6 +419,25 @@ impl Session<'_> {
         Ok(Registry::new(tools)?)
     }
 
+    fn manner(&self) -> anyhow::Result<Manner> {
+        let other = &self.in_force.other;
+        // With a choice of tools, those that a hint would name may not be there.
+        let is_whole = self.args.tools.as_ref().is_none_or(|wanted| split_list(wanted) == ["default"]);
+        let prefer = match other.get("preferDedicatedTools") {
+            None if !is_whole => Preference::Off,
+            None => Preference::default(),
+            Some(value) => value.as_str().and_then(Preference::from_setting).with_context(|| {
+                format!("settings: preferDedicatedTools must be off, hint or deny, not {value}")
+            })?,
+        };
+        let attribution = other.get("attribution").and_then(|value| value["commit"].as_str());
+        let commit_trailer = match attribution {
+            Some(text) => Some(text.to_owned()).filter(|text| !text.trim().is_empty()),
+            None => (other.get("includeCoAuthoredBy") == Some(&true.into())).then(|| CO_AUTHOR.to_owned()),
+        };
+        Ok(Manner { prefer, commit_trailer })
+    }
+
     fn mode(&self, state: &State) -> anyhow::Result<Mode> {
         // Plan and bypass are never taken over from an earlier process.
         let earlier = state.mode.filter(|mode| !matches!(mode, Mode::Plan | Mode::BypassPermissions));
@@ -313,6 +447,10 @@ impl Session<'_> {
             self.args.permission_mode
         };
         let mode = asked.or(earlier).or(self.in_force.mode).unwrap_or_default();
+        if mode == Mode::BypassPermissions && self.in_force.bypass_is_off {
+            complain("ostler: settings forbid bypassing permissions; going on in mode default\n");
+            return Ok(Mode::Default);
+        }
         let is_root = rustix::process::geteuid().is_root();
         if mode == Mode::BypassPermissions
             && is_root
@@ -367,6 +505,10 @@ impl Session<'_> {
             max_output_tokens: self.machine.number("CLAUDE_CODE_MAX_OUTPUT_TOKENS")?,
             thinking,
             effort: self.args.effort,
+            lifetime: match self.args.input_format {
+                InputFormat::Text => Lifetime::OneTurn,
+                InputFormat::StreamJson => Lifetime::Conversation,
+            },
             ..defaults
         })
     }

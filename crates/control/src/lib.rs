@@ -2,9 +2,14 @@
 //! product passes through here; nothing here talks to a model or to a person.
 #![warn(clippy::wildcard_enum_match_arm)]
 
+mod examine;
 pub mod executor;
+pub mod memory;
 pub mod permission;
+pub mod rehearse;
 pub mod settings;
+pub mod trust;
 
+pub use examine::examine;
 pub use executor::{CallInput, ExecEvent, Executor, Finished, Setup};
 pub use permission::{Policy, Question, decide};

@@ -12,4 +12,4 @@ mod spawn;
 mod turn;
 
 pub use context::{Surroundings, default_system};
-pub use spawn::{Handle, Limits, Start, spawn};
+pub use spawn::{Handle, Lifetime, Limits, Start, spawn};

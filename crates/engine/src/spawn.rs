@@ -53,6 +53,18 @@ pub struct Limits {
     pub thinking: Thinking,
     /// How hard it should try.
     pub effort: Option<Effort>,
+    /// What ends the session.
+    pub lifetime: Lifetime,
+}
+
+/// What ends a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Lifetime {
+    /// Its frontend. Between turns a command in the background that ends starts a turn by itself.
+    #[default]
+    Conversation,
+    /// The end of its first turn. Commands in the background are stopped with it.
+    OneTurn,
 }
 
 /// The two ends of a running agent.
@@ -76,6 +88,7 @@ impl Default for Limits {
             max_output_tokens: None,
             thinking: Thinking::Auto,
             effort: None,
+            lifetime: Lifetime::default(),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Everything a frontend may say. Nothing else reaches the engine.
 
-use crate::{AskId, Block, EntryId, Json, Mode};
+use crate::{AskId, Block, EntryId, JobId, Json, Mode};
 
 /// One thing a frontend says.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,6 +23,8 @@ pub enum Command {
     SetMode(Mode),
     /// Changes the model from the next request on.
     SetModel(String),
+    /// Stops a command in the background. An unknown one is ignored.
+    StopJob(JobId),
     /// Stops the running turn; the session stays usable.
     Interrupt,
     /// Finishes queued turns, flushes and ends.
@@ -37,10 +39,12 @@ pub enum Answer {
         /// Replaces the call's input; judged again from the start.
         input: Option<Json>,
     },
-    /// Run it, and add these rules for the rest of the session.
+    /// Run it, and add these rules.
     AllowAlways {
         /// Rules as in settings.
         rules: Vec<String>,
+        /// For how long they hold.
+        keep: Keep,
     },
     /// Do not run it.
     Deny {
@@ -49,4 +53,18 @@ pub enum Answer {
         /// Whether the whole turn stops too.
         interrupt: bool,
     },
+}
+
+/// Where a rule that was granted with an answer is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Keep {
+    /// Until the session ends.
+    #[default]
+    Session,
+    /// For the user, in this project.
+    Local,
+    /// For everybody in this project.
+    Project,
+    /// For the user, in every project.
+    User,
 }

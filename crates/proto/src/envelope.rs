@@ -1,8 +1,8 @@
 //! What every frontend reads: one stream of envelopes, durable events and live ones alike.
 
 use crate::{
-    AgentId, AskId, CallId, Entry, ErrorKind, Intent, Json, Mode, ModelEvent, Reason, SessionId, StopReason,
-    Suggestion, Usage,
+    AgentId, AskId, CallId, Entry, ErrorKind, Intent, Job, Json, Mode, ModelEvent, Reason, SessionId,
+    StopReason, Suggestion, Usage,
 };
 use serde::Serialize;
 use std::{collections::BTreeMap, path::PathBuf};
@@ -53,6 +53,13 @@ pub enum AgentEvent {
     AskWithdrawn {
         /// The question.
         ask: AskId,
+    },
+    /// A command in the background began or ended.
+    JobChanged {
+        /// The command as it is now.
+        job: Job,
+        /// When, in milliseconds since 1970.
+        at_ms: u64,
     },
     /// A request failed and will be tried again.
     Retrying {
@@ -139,6 +146,8 @@ pub struct TurnEnd {
     pub cost_usd: f64,
     /// Calls that were denied in this turn.
     pub denials: Vec<Denial>,
+    /// Commands in the background that were stopped because the session ends with this turn.
+    pub stopped_jobs: Vec<Job>,
 }
 
 /// How a turn ended.

@@ -119,8 +119,10 @@ impl Access {
     /// Whether two calls must keep their order and never run at the same time.
     pub fn conflicts_with(&self, other: &Self) -> bool {
         match (self, other) {
-            // State such as the todo list is replaced whole, so order matters.
-            (Self::Internal, Self::Internal) => true,
+            // State such as the todo list is replaced whole, and the table of background commands is
+            // filled by commands; so order matters.
+            (Self::Internal, Self::Internal | Self::Execute { .. })
+            | (Self::Execute { .. }, Self::Internal) => true,
             (a, b) if a.is_open() || b.is_open() => true,
             (a, b) => {
                 let ((reads, writes), (other_reads, other_writes)) = (a.touched(), b.touched());

@@ -5,11 +5,14 @@
 
 pub mod block;
 pub mod command;
+pub mod content;
 pub mod decision;
+pub mod embed;
 pub mod envelope;
 pub mod hook;
 pub mod id;
 pub mod intent;
+pub mod job;
 pub mod model;
 pub mod script;
 pub mod session;
@@ -17,11 +20,12 @@ pub mod settings;
 pub mod tool;
 
 pub use block::{Block, Message, Role, Source, ToolCall, ToolResult};
-pub use command::{Answer, Command};
+pub use command::{Answer, Command, Keep};
 pub use decision::{Decision, Mode, Reason, Rule, RuleSource, Rules, Suggestion, Verdict};
 pub use envelope::{AgentEvent, Ask, Envelope, SessionInfo, TurnEnd, TurnOutcome};
 pub use id::{AgentId, AskId, CallId, EntryId, SessionId};
 pub use intent::{Access, Footprint, Intent, PathFact, Preview};
+pub use job::{Job, JobId, JobState};
 pub use model::{
     BlockStart, Effort, ErrorKind, ModelEvent, ModelRow, Price, Reasoning, Request, StopReason, SystemText,
     Thinking, Usage,

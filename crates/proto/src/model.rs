@@ -188,7 +188,7 @@ pub struct Usage {
 }
 
 /// What is known about one model: capabilities as data, so that no code asks for a vendor's name.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[expect(clippy::struct_excessive_bools, reason = "independent facts of a data table")]
 pub struct ModelRow {
@@ -219,7 +219,7 @@ pub struct ModelRow {
 }
 
 /// How a model that reasons is told how much.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Reasoning {
     /// By a number of tokens.
@@ -232,7 +232,7 @@ pub enum Reasoning {
 }
 
 /// US dollars for a million tokens.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Price {
     /// Plain input.

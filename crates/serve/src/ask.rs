@@ -2,7 +2,7 @@
 //! Shows every byte that matters, so that nothing is approved that was not seen.
 
 use crate::clean::escape;
-use ostler_proto::{Access, Answer, Ask, PathFact, Preview};
+use ostler_proto::{Access, Answer, Ask, Keep, PathFact, Preview};
 use std::fmt::Write as _;
 
 /// The question as it is shown.
@@ -40,7 +40,9 @@ pub(crate) fn choices(ask: &Ask) -> String {
         [] => "  y = yes, once   n = no\n  > ".to_owned(),
         rules => {
             let rules = one_escaped_line(&rules.join(", "));
-            format!("  y = yes, once   a = always in this session: {rules}   n = no\n  > ")
+            format!(
+                "  y = yes, once   n = no\n  always allow {rules}: a = in this session   p = in this project   u = everywhere\n  > "
+            )
         }
     }
 }
@@ -49,10 +51,17 @@ pub(crate) fn choices(ask: &Ask) -> String {
 pub(crate) fn typed(line: &str, ask: &Ask) -> Option<Answer> {
     match line.trim().to_ascii_lowercase().as_str() {
         "y" | "yes" => Some(Answer::Allow { input: None }),
-        "a" | "always" if !ask.suggestions.is_empty() => Some(Answer::AllowAlways { rules: rules(ask) }),
+        "a" | "always" => always(ask, Keep::Session),
+        "p" | "project" => always(ask, Keep::Local),
+        "u" | "user" => always(ask, Keep::User),
         "n" | "no" => Some(Answer::Deny { message: "the user said no".to_owned(), interrupt: false }),
         _ => None,
     }
+}
+
+fn always(ask: &Ask, keep: Keep) -> Option<Answer> {
+    let rules = rules(ask);
+    (!rules.is_empty()).then_some(Answer::AllowAlways { rules, keep })
 }
 
 fn rules(ask: &Ask) -> Vec<String> {
@@ -113,14 +122,17 @@ mod tests {
     fn the_question_shows_the_whole_command_with_nothing_hidden() {
         let expected = "\n? Bash wants to: run it\n  │ make\\u{1b}[8m\n  │   y = yes\n  in: /w\n  \
             asked because of: unknown program\n  \
-            y = yes, once   a = always in this session: Bash(make *)   n = no\n  > ";
+            y = yes, once   n = no\n  always allow Bash(make *): a = in this session   p = in this project   u = everywhere\n  > ";
         assert_eq!(question(&ask("make\u{1b}[8m\n  y = yes")), expected);
     }
 
     #[test]
     fn always_needs_something_to_remember() {
         let mut ask = ask("make");
-        assert_eq!(typed(" A\n", &ask), Some(Answer::AllowAlways { rules: vec!["Bash(make *)".into()] }));
+        assert_eq!(
+            typed(" A\n", &ask),
+            Some(Answer::AllowAlways { rules: vec!["Bash(make *)".into()], keep: Keep::Session })
+        );
         ask.suggestions.clear();
         assert_eq!(typed("a", &ask), None);
         assert_eq!(typed("yes", &ask), Some(Answer::Allow { input: None }));

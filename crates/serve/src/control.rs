@@ -3,7 +3,7 @@
 
 use crate::frame::COMPATIBLE_VERSION;
 use crate::print::About;
-use ostler_proto::{AgentId, Answer, Ask, Command, EntryId, Json, Mode, Rule, RuleSource};
+use ostler_proto::{AgentId, Answer, Ask, Command, EntryId, JobId, Json, Keep, Mode, Rule, RuleSource};
 use serde_json::json;
 
 /// What a request of the host leads to.
@@ -55,6 +55,11 @@ pub(crate) fn serve(id: &str, request: &Json, about: &About, waiting: &[EntryId]
                 refused("model must be a text or null")
             }
         },
+        // Hosts stop what may have ended by itself; that is no error.
+        "stop_task" => {
+            let command = request["task_id"].as_str().map(|id| Command::StopJob(JobId(id.to_owned())));
+            Served { command, ..done(json!({})) }
+        }
         "end_session" => Served { ends: true, ..done(json!({})) },
         other => refused(&format!("Unsupported control request subtype: {other}")),
     }
@@ -112,10 +117,11 @@ pub(crate) fn answer(response: &Result<Json, String>, ask: &Ask, about: &About) 
 }
 
 fn allowed(response: &Json, ask: &Ask, about: &About) -> Answered {
-    let (mut rules, mut mode, mut notes) = (Vec::new(), None, Vec::new());
+    let (mut rules, mut mode, mut notes, mut keep) = (Vec::new(), None, Vec::new(), Keep::Session);
     for update in response["updatedPermissions"].as_array().into_iter().flatten() {
         match (update["type"].as_str(), update["behavior"].as_str()) {
             (Some("addRules"), Some("allow")) => {
+                keep = destination(&update["destination"]);
                 for rule in update["rules"].as_array().into_iter().flatten() {
                     match rule_text(rule) {
                         Ok(rule) => rules.push(rule),
@@ -138,9 +144,19 @@ fn allowed(response: &Json, ask: &Ask, about: &About) -> Answered {
     let answer = match changed {
         Some(input) => Answer::Allow { input: Some(input.clone()) },
         None if rules.is_empty() => Answer::Allow { input: None },
-        None => Answer::AllowAlways { rules },
+        None => Answer::AllowAlways { rules, keep },
     };
     Answered { answer, mode, notes }
+}
+
+/// Where a host wants rules kept; what is not known lasts least.
+fn destination(word: &Json) -> Keep {
+    match word.as_str() {
+        Some("userSettings") => Keep::User,
+        Some("projectSettings") => Keep::Project,
+        Some("localSettings") => Keep::Local,
+        Some(_) | None => Keep::Session,
+    }
 }
 
 fn rule_text(rule: &Json) -> Result<String, String> {
@@ -250,7 +266,10 @@ mod tests {
         let rules = json!([{"toolName": "Bash", "ruleContent": "echo (a)"}, {"toolName": "Read"}, {"toolName": "a b"}]);
         let updates =
             json!([{"type": "addRules", "behavior": "allow", "rules": rules}, {"type": "addDirectories"}]);
-        let expect = Answer::AllowAlways { rules: vec!["Bash(echo \\(a\\))".into(), "Read".into()] };
+        let expect = Answer::AllowAlways {
+            rules: vec!["Bash(echo \\(a\\))".into(), "Read".into()],
+            keep: Keep::Session,
+        };
         let notes = check(json!({"behavior": "allow", "updatedPermissions": updates}), &expect);
         assert_eq!(notes.len(), 2, "{notes:?}");
     }

@@ -5,8 +5,8 @@ use crate::partial::Partial;
 use crate::print::{StateFrames, StreamOptions};
 use crate::result::{api_error, result};
 use ostler_proto::{
-    AgentEvent, Block, CallId, Decision, Entry, EntryId, Envelope, ErrorKind, Json, ModelEvent, Reason,
-    SessionEvent, SessionId, SessionInfo, ToolResult, TurnEnd, TurnOutcome, Usage,
+    AgentEvent, Block, CallId, Decision, Entry, EntryId, Envelope, ErrorKind, Job, JobState, Json,
+    ModelEvent, Reason, SessionEvent, SessionId, SessionInfo, ToolResult, TurnEnd, TurnOutcome, Usage,
 };
 use serde_json::json;
 use std::collections::HashMap;
@@ -25,6 +25,10 @@ pub(crate) struct Framer {
     early: Vec<Json>,
     /// The first prompt of the turn.
     prompt: Option<EntryId>,
+    /// Whether the turn began because a command in the background ended.
+    woken: bool,
+    /// Commands in the background.
+    jobs: Vec<Job>,
     /// Tool names by call: decisions are recorded without them.
     tools: HashMap<CallId, String>,
     /// The entry that stands for a failed request.
@@ -49,6 +53,8 @@ impl Framer {
             in_turn: false,
             early: Vec::new(),
             prompt: None,
+            woken: false,
+            jobs: Vec::new(),
             tools: HashMap::new(),
             failure: None,
             partial: Partial::default(),
@@ -84,6 +90,7 @@ impl Framer {
                 let frame = self.system("informational", json!({"content": text, "level": "notice"}));
                 self.in_turn_only(vec![frame])
             }
+            AgentEvent::JobChanged { job, at_ms } => self.job_changed(job, *at_ms),
             // Questions travel as control requests; running calls show only their results.
             AgentEvent::Asked(_)
             | AgentEvent::AskWithdrawn { .. }
@@ -134,7 +141,12 @@ impl Framer {
         if let TurnOutcome::ApiError { status, kind, message } = &end.outcome {
             frames.push(self.api_failure(*status, *kind, message));
         }
-        frames.push(result(end, &self.session, self.prompt.take().as_ref()));
+        let prompt = self.prompt.take();
+        let mut result = result(end, &self.session, prompt.as_ref());
+        if std::mem::take(&mut self.woken) {
+            result["origin"] = json!({"kind": "task-notification"});
+        }
+        frames.push(result);
         self.in_turn = false;
         self.failure = None;
         self.tools.clear();
@@ -185,11 +197,58 @@ impl Framer {
                 vec![self.system("status", json!({"status": null, "permissionMode": mode}))]
             }
             SessionEvent::Dropped { .. } => self.aborted(),
+            SessionEvent::Prompted { meta: true, .. } => {
+                self.woken |= self.prompt.is_none();
+                Vec::new()
+            }
             SessionEvent::Opened { .. }
-            | SessionEvent::Prompted { meta: true, .. }
             | SessionEvent::Sampled { .. }
             | SessionEvent::ModelChanged { .. } => Vec::new(),
         }
+    }
+
+    /// A job's start, or its end twice over: hosts follow either the updates or the notifications.
+    fn job_changed(&mut self, job: &Job, at_ms: u64) -> Vec<Json> {
+        self.jobs.retain(|known| known.id != job.id);
+        let (status, patched) = match job.state {
+            JobState::Running => {
+                self.jobs.push(job.clone());
+                let started = self.system(
+                    "task_started",
+                    json!({"task_id": job.id.0, "tool_use_id": job.call, "description": job.description,
+                        "task_type": "local_bash", "is_backgrounded": true}),
+                );
+                return vec![started, self.background_tasks()];
+            }
+            JobState::Exited(0) => ("completed", "completed"),
+            JobState::Exited(_) | JobState::Lost => ("failed", "failed"),
+            JobState::Stopped => ("stopped", "killed"),
+        };
+        let file = job.output.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
+        let usage = json!({"total_tokens": 0, "tool_uses": 0, "duration_ms": job.ran_for_ms});
+        vec![
+            self.system(
+                "task_updated",
+                json!({"task_id": job.id.0, "patch": {"status": patched, "end_time": at_ms}}),
+            ),
+            self.system(
+                "task_notification",
+                json!({"task_id": job.id.0, "tool_use_id": job.call, "status": status, "output_file": file,
+                    "summary": job.summary(), "usage": usage}),
+            ),
+            self.background_tasks(),
+        ]
+    }
+
+    fn background_tasks(&self) -> Json {
+        let tasks: Vec<Json> = self
+            .jobs
+            .iter()
+            .map(
+                |job| json!({"task_id": job.id.0, "task_type": "local_bash", "description": job.description}),
+            )
+            .collect();
+        self.system("background_tasks_changed", json!({"tasks": tasks}))
     }
 
     fn replay(&self, entry: &Entry, content: &[Block]) -> Json {

@@ -117,6 +117,7 @@ impl<W: AsyncWrite + Unpin, E: AsyncWrite + Unpin> Frontend<W, E> {
             | AgentEvent::Delta(_)
             | AgentEvent::CallStarted { .. }
             | AgentEvent::CallProgress { .. }
+            | AgentEvent::JobChanged { .. }
             | AgentEvent::Retrying { .. }
             | AgentEvent::Notice { .. }
             | AgentEvent::TurnEnded(_)

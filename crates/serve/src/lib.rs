@@ -18,6 +18,7 @@ mod spend;
 mod summary;
 mod text;
 
+pub use clean::escape as visible;
 pub use print::{
     About, Asks, Input, ModelChoice, Narrate, Output, Pipes, Print, StateFrames, StreamOptions, run,
 };

@@ -24,7 +24,7 @@ impl Queue {
             return;
         }
         if let AgentEvent::Recorded(entry) = &envelope.event
-            && let SessionEvent::Prompted { meta: false, .. } = entry.event
+            && let SessionEvent::Prompted { .. } = entry.event
         {
             self.taken = true;
             self.waiting.retain(|id| *id != entry.id);

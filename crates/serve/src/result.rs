@@ -41,6 +41,16 @@ pub(crate) fn result(end: &TurnEnd, session: &SessionId, prompt: Option<&EntryId
         })
         .collect();
     frame["terminal_reason"] = json!(terminal_reason(outcome));
+    if !end.stopped_jobs.is_empty() {
+        frame["background_tasks_stopped"] = end
+            .stopped_jobs
+            .iter()
+            .map(|job| {
+                json!({"task_id": job.id.0, "task_type": "local_bash", "description": job.description,
+                    "command": job.command})
+            })
+            .collect();
+    }
     if let Some(prompt) = prompt {
         frame["user_message_uuid"] = json!(prompt);
     }

@@ -57,6 +57,7 @@ impl<W: AsyncWrite + Unpin, E: AsyncWrite + Unpin> Screen<W, E> {
                 | AgentEvent::CallProgress { .. }
                 | AgentEvent::Asked(_)
                 | AgentEvent::AskWithdrawn { .. }
+                | AgentEvent::JobChanged { .. }
                 | AgentEvent::Retrying { .. }
                 | AgentEvent::TurnEnded(_)
                 | AgentEvent::Closed => {}

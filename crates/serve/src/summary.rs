@@ -1,7 +1,7 @@
 //! The result of a call in a few lines for people. Reads what tools say for programs; a shape it does not
 //! know is shown by its first lines, so that a new tool needs nothing here.
 
-use crate::clean::{one_line, shorten, strip};
+use crate::clean::{diff_line, one_line, shorten, strip};
 use ostler_proto::session::CallState;
 use ostler_proto::{Json, Preview, ToolResult};
 
@@ -76,7 +76,7 @@ fn diff<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<Shown> {
                 Some(b'-') => Tone::Removed,
                 _ => Tone::Quiet,
             };
-            (tone, shorten(&strip(line), LONGEST_LINE))
+            (tone, shorten(&diff_line(line), LONGEST_LINE))
         })
         .collect();
     let count = |wanted| lines.iter().filter(|(tone, _)| *tone == wanted).count() as u64;

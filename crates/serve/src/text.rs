@@ -1,10 +1,11 @@
 //! A run told to a person as it happens: text while it streams, calls and what came of them, the bill.
 //! Returns the words; where they go, and whether at all, is not decided here.
 
-use crate::clean::{Stripper, one_line, strip};
+use crate::clean::{one_line, strip};
 use crate::result::problem;
 use crate::spend::{seconds, table};
 use crate::summary::{Shown, Tone, summary};
+use ostler_proto::content::Stream;
 use ostler_proto::session::CallState;
 use ostler_proto::{
     AgentEvent, Block, CallId, Decision, Entry, Envelope, Json, ModelEvent, Preview, SessionEvent,
@@ -23,7 +24,8 @@ pub(crate) struct Narrator {
     /// Known once the session has introduced itself.
     cwd: Option<PathBuf>,
     line_open: bool,
-    stripper: Stripper,
+    /// The answer on its way to the screen.
+    stream: Stream,
     /// Whether the text block that comes was shown piece by piece.
     streamed: bool,
     calls: HashMap<CallId, Call>,
@@ -45,7 +47,7 @@ impl Narrator {
             color,
             cwd: None,
             line_open: false,
-            stripper: Stripper::default(),
+            stream: Stream::default(),
             streamed: false,
             calls: HashMap::new(),
             last_call: None,
@@ -79,6 +81,9 @@ impl Narrator {
                 );
                 self.line(Tone::Bad, &text)
             }
+            AgentEvent::JobChanged { job, .. } => {
+                self.line(Tone::Quiet, &format!("· [{}] {}", job.id, one_line(&job.summary(), 200)))
+            }
             AgentEvent::Notice { text } => self.line(Tone::Quiet, &format!("· {}", one_line(text, 400))),
             AgentEvent::TurnEnded(end) => self.conclude(end),
             AgentEvent::Requesting
@@ -109,9 +114,8 @@ impl Narrator {
                 self.line(Tone::Plain, &format!("> {}", one_line(&texts.join(" "), 400)))
             }
             SessionEvent::Replied { block: Block::Text(text), .. } => {
-                let shown = if std::mem::take(&mut self.streamed) { String::new() } else { self.say(text) };
-                self.stripper = Stripper::default();
-                shown + self.break_line()
+                let text = if std::mem::take(&mut self.streamed) { "" } else { text };
+                self.say(text) + &self.say_rest() + self.break_line()
             }
             SessionEvent::Replied { block: Block::ToolUse(call), .. } => {
                 let label = self.label(call);
@@ -140,7 +144,7 @@ impl Narrator {
             }
             SessionEvent::Dropped { .. } => {
                 self.streamed = false;
-                self.stripper = Stripper::default();
+                self.stream = Stream::default();
                 self.line(Tone::Bad, "the answer broke off and does not count")
             }
             SessionEvent::Interrupted { .. } => self.line(Tone::Bad, "■ interrupted"),
@@ -180,7 +184,17 @@ impl Narrator {
     }
 
     fn say(&mut self, text: &str) -> String {
-        let shown = self.stripper.push(text);
+        let shown = self.stream.push(text);
+        self.note_line_end(shown)
+    }
+
+    /// What had to wait for more text that did not come.
+    fn say_rest(&mut self) -> String {
+        let shown = self.stream.finish();
+        self.note_line_end(shown)
+    }
+
+    fn note_line_end(&mut self, shown: String) -> String {
         if let Some(last) = shown.chars().last() {
             self.line_open = last != '\n';
         }

@@ -1,5 +1,5 @@
-//! Measures edits of a file of 1 MB through the whole contract, with everything synced, against a
-//! plain write, sync and rename of the same bytes: `edit_speed [rounds]`.
+//! Measures edits of a file of 1 MB through the whole contract against a plain write, sync and rename
+//! of the same bytes: `edit_speed [rounds]`. The ways take turns in every round, and medians are told.
 #![expect(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -15,14 +15,128 @@ use ostler_tools::{
 };
 use serde_json::json;
 use std::{
+    fs::File,
     io::Write,
-    path::Path,
+    path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, Instant, SystemTime},
 };
 use tokio_util::sync::CancellationToken;
 
 const LINES: usize = 20_000;
+const EDITED: &str = "f";
+
+/// Whether a plain write also makes the name last, as the tools do.
+#[derive(Clone, Copy)]
+enum Folder {
+    Left,
+    Synced,
+}
+
+/// What one round took, each way.
+#[derive(Default)]
+struct Times {
+    plain: Vec<Duration>,
+    plain_synced: Vec<Duration>,
+    edit: Vec<Duration>,
+    batch: Vec<Duration>,
+}
+
+/// A folder with the file in it, which the model has seen.
+struct Scene {
+    _temp: tempfile::TempDir,
+    dir: PathBuf,
+    tools: Registry,
+    cx: PlanContext,
+}
+
+impl Scene {
+    fn new(ending: &str) -> Self {
+        let temp = tempfile::tempdir().unwrap();
+        let dir = temp.path().canonicalize().unwrap();
+        let cx = PlanContext {
+            cwd: dir.clone(),
+            roots: vec![dir.clone()],
+            host: Arc::new(Local::new(dir.clone(), Vec::new()).with_journal(dir.join("journal"))),
+            files: Arc::new(FileState::default()),
+            read_policy: ReadPolicy::open(),
+        };
+        let text = content(ending);
+        std::fs::write(dir.join(EDITED), &text).unwrap();
+        let hash = blake3::hash(text.as_bytes());
+        let version = Version { hash, size: text.len() as u64, modified: SystemTime::UNIX_EPOCH };
+        cx.files.record_written(&dir.join(EDITED), version, LINES + 1);
+        Self { _temp: temp, dir, tools: Registry::new(all()).unwrap(), cx }
+    }
+
+    /// Everything that happens between a call of the model's and its result.
+    async fn call(&self, tool: &str, input: Json) -> Duration {
+        let start = Instant::now();
+        let tool = self.tools.find(tool).unwrap();
+        tool.validate(&input).unwrap();
+        let (progress, _) = tokio::sync::mpsc::channel(1);
+        let run = RunContext {
+            call: "call".into(),
+            cancel: CancellationToken::new(),
+            progress: Progress::to(progress),
+            terms: ostler_tools::host::Terms::default(),
+        };
+        let output = tool.plan(input, &self.cx).await.unwrap().effect.run(run).await.unwrap();
+        let elapsed = start.elapsed();
+        drop(output);
+        elapsed
+    }
+
+    /// What an edit costs at the least.
+    fn plain(&self, folder: Folder) -> Duration {
+        let bytes = std::fs::read(self.dir.join(EDITED)).unwrap();
+        let start = Instant::now();
+        let temporary = self.dir.join("temporary");
+        let mut file = File::create(&temporary).unwrap();
+        file.write_all(&bytes).unwrap();
+        file.sync_all().unwrap();
+        std::fs::rename(temporary, self.dir.join("plain")).unwrap();
+        match folder {
+            Folder::Left => {}
+            Folder::Synced => File::open(&self.dir).unwrap().sync_all().unwrap(),
+        }
+        start.elapsed()
+    }
+
+    async fn round(&self, round: usize, times: &mut Times) {
+        let edit = |line: usize| {
+            let named = |round: usize| match round {
+                0 => format!("variable_{line:05} ="),
+                round => format!("variable_{line:05} = {round} +"),
+            };
+            json!({"old_string": named(round), "new_string": named(round + 1)})
+        };
+        let mut one = edit(LINES / 2 + 1);
+        one["file_path"] = json!(EDITED);
+        let hundred: Vec<Json> = (0..100).map(|place| edit(place * LINES / 100)).collect();
+        times.plain.push(self.plain(Folder::Left));
+        times.edit.push(self.call("Edit", one).await);
+        times.plain_synced.push(self.plain(Folder::Synced));
+        times.batch.push(self.call("MultiEdit", json!({"file_path": EDITED, "edits": hundred})).await);
+    }
+}
+
+#[tokio::main]
+async fn main() {
+    let rounds: usize = std::env::args().nth(1).map_or(101, |word| word.parse().unwrap());
+    for (name, ending) in [("LF", "\n"), ("CRLF", "\r\n")] {
+        let scene = Scene::new(ending);
+        let mut times = Times::default();
+        // The first rounds pay for memory and caches.
+        for round in 0..5 {
+            scene.round(round, &mut Times::default()).await;
+        }
+        for round in 5..rounds + 5 {
+            scene.round(round, &mut times).await;
+        }
+        report(name, times, &scene.dir);
+    }
+}
 
 /// About 50 bytes a line.
 fn content(ending: &str) -> String {
@@ -32,82 +146,26 @@ fn content(ending: &str) -> String {
     lines.concat()
 }
 
-fn plain(dir: &Path, bytes: &[u8]) {
-    let temporary = dir.join("temporary");
-    let mut file = std::fs::File::create(&temporary).unwrap();
-    file.write_all(bytes).unwrap();
-    file.sync_all().unwrap();
-    std::fs::rename(temporary, dir.join("plain")).unwrap();
+fn report(name: &str, times: Times, dir: &Path) {
+    let size = std::fs::metadata(dir.join(EDITED)).unwrap().len();
+    let Times { plain, plain_synced, edit, batch } = times;
+    let [plain, plain_synced, edit, batch] = [plain, plain_synced, edit, batch].map(median);
+    let ratio = |a: Duration, b: Duration| a.as_secs_f64() / b.as_secs_f64();
+    println!("{name}, {size} bytes, medians:");
+    println!("  write, fsync, rename               {plain:.2?}");
+    println!("  the same, and fsync of the folder  {plain_synced:.2?}");
+    println!(
+        "  one Edit                           {edit:.2?} = {:.2} x the first (at most 2), {:.2} x the second",
+        ratio(edit, plain),
+        ratio(edit, plain_synced)
+    );
+    println!(
+        "  100 edits at once                  {batch:.2?} = {:.2} x one Edit (at most 3)",
+        ratio(batch, edit)
+    );
 }
 
-async fn call(tools: &Registry, cx: &PlanContext, tool: &str, input: Json) {
-    let tool = tools.find(tool).unwrap();
-    tool.validate(&input).unwrap();
-    let (progress, _) = tokio::sync::mpsc::channel(1);
-    let run = RunContext {
-        cancel: CancellationToken::new(),
-        progress: Progress::to(progress),
-        terms: ostler_tools::host::Terms::default(),
-    };
-    tool.plan(input, cx).await.unwrap().effect.run(run).await.unwrap();
-}
-
-/// The time that a quarter of the rounds took at most: other work on the machine only adds.
-fn quick(mut times: Vec<Duration>) -> Duration {
+fn median(mut times: Vec<Duration>) -> Duration {
     times.sort();
-    times[times.len() / 4]
-}
-
-#[tokio::main]
-async fn main() {
-    let rounds: usize = std::env::args().nth(1).map_or(31, |word| word.parse().unwrap());
-    for (name, ending) in [("LF", "\n")] {
-        let temp = tempfile::tempdir().unwrap();
-        let dir = temp.path().canonicalize().unwrap();
-        let cx = PlanContext {
-            cwd: dir.clone(),
-            roots: vec![dir.clone()],
-            host: Arc::new(Local::new(dir.clone(), Vec::new())),
-            files: Arc::new(FileState::default()),
-            read_policy: ReadPolicy::open(),
-        };
-        let tools = Registry::new(all()).unwrap();
-        let text = content(ending);
-        std::fs::write(dir.join("f"), &text).unwrap();
-        let hash = blake3::hash(text.as_bytes());
-        let version = Version { hash, size: text.len() as u64, modified: SystemTime::UNIX_EPOCH };
-        cx.files.record_written(&dir.join("f"), version, LINES + 1);
-        let (mut plains, mut edits, mut batches) = (Vec::new(), Vec::new(), Vec::new());
-        for round in 0..rounds {
-            let start = Instant::now();
-            if rounds % 2 == 1 {
-                plain(&dir, text.as_bytes());
-            }
-            plains.push(start.elapsed());
-            let target = |line: usize, from: usize, to: usize| {
-                let named = |round: usize| match round {
-                    0 => format!("variable_{line:05} ="),
-                    round => format!("variable_{line:05} = {round} +"),
-                };
-                json!({"old_string": named(from), "new_string": named(to)})
-            };
-            let mut one = target(LINES / 2 + 1, round, round + 1);
-            one["file_path"] = json!("f");
-            let start = Instant::now();
-            call(&tools, &cx, "Edit", one).await;
-            edits.push(start.elapsed());
-            let hundred: Vec<Json> = (0..100).map(|n| target(n * LINES / 100, round, round + 1)).collect();
-            let start = Instant::now();
-            if rounds % 2 == 1 {
-                call(&tools, &cx, "MultiEdit", json!({"file_path": "f", "edits": hundred})).await;
-            }
-            batches.push(start.elapsed());
-        }
-        let (plain, edit, batch) = (quick(plains), quick(edits), quick(batches));
-        println!(
-            "{name}: plain {plain:.2?}, edit {edit:.2?} ({:.2}x plain), 100 edits {batch:.2?} ({:.2}x one edit)",
-            edit.as_secs_f64() / plain.as_secs_f64(),
-            batch.as_secs_f64() / edit.as_secs_f64()
-        );
-    }
+    times[times.len() / 2]
 }

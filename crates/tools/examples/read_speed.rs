@@ -108,6 +108,7 @@ async fn timed_read(dir: &Path, input: &Json) -> Result<Duration, Box<dyn Error>
     let plan = tool.plan(input.clone(), &cx).await?;
     let (tx, _rx) = mpsc::channel(1);
     let run = RunContext {
+        call: "call".into(),
         cancel: CancellationToken::new(),
         progress: Progress::to(tx),
         terms: ostler_tools::host::Terms::default(),

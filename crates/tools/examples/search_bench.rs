@@ -183,6 +183,7 @@ async fn call(tools: &Registry, cx: &PlanContext, case: &Case) {
     tool.validate(&case.input).unwrap();
     let (tx, _) = mpsc::channel(1);
     let run = RunContext {
+        call: "call".into(),
         cancel: CancellationToken::new(),
         progress: Progress::to(tx),
         terms: ostler_tools::host::Terms::default(),

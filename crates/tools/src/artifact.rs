@@ -74,7 +74,7 @@ fn ends(text: &str, most: usize) -> (&str, &str) {
 }
 
 /// Makes the folder, or makes sure that it is ours alone.
-fn make_private(folder: &Path) -> io::Result<()> {
+pub(crate) fn make_private(folder: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     let metadata = folder.symlink_metadata()?;
     if !metadata.is_dir() || metadata.uid() != geteuid().as_raw() {

@@ -2,7 +2,7 @@
 
 use crate::host::{FileState, Host, Terms};
 use futures_util::future::BoxFuture;
-use ostler_proto::{Intent, Json, ToolError, ToolOutput, ToolSpec};
+use ostler_proto::{CallId, Intent, Json, ToolError, ToolOutput, ToolSpec};
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
@@ -71,6 +71,8 @@ type EffectFuture = BoxFuture<'static, Result<ToolOutput, ToolError>>;
 
 /// What a running effect is given.
 pub struct RunContext {
+    /// The call that runs.
+    pub call: CallId,
     /// Cancelled when the call must end; for work that dropping cannot stop, such as blocking threads.
     pub cancel: CancellationToken,
     /// Where to show output while it comes.
@@ -125,6 +127,11 @@ impl Progress {
     /// Progress that arrives at the other end of the channel.
     pub fn to(tx: mpsc::Sender<String>) -> Self {
         Self(tx)
+    }
+
+    /// Progress that nobody sees.
+    pub fn unseen() -> Self {
+        Self(mpsc::channel(1).0)
     }
 
     /// Shows a piece of output.

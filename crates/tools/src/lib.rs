@@ -8,6 +8,7 @@ mod contract;
 pub mod host;
 mod registry;
 mod text;
+pub mod web;
 
 pub use artifact::{Artifacts, Kept};
 pub use contract::{Effect, Plan, PlanContext, Progress, ReadPolicy, RunContext, Sight, Tool};

@@ -1,59 +1,30 @@
-//! Text made fit for a model: without control characters, and cut where it is too long, always
-//! between characters and always saying so.
+//! Text made fit for a model: nothing hidden in it, and cut where it is too long, always between
+//! characters and always saying so.
 
-use std::fmt::Write as _;
+mod clean;
 
-/// Takes out terminal escapes and control characters, all but newline and tab. Returns are newlines.
+pub(crate) use clean::{Cleaner, is_continuation, whole_characters};
+
+use ostler_proto::content;
+use std::{borrow::Cow, fmt::Write as _};
+
+/// What a program wrote, for a model: without terminal sequences and controls, with nothing hidden in it, and
+/// with no word in it that only Ostler may write.
 pub(crate) fn clean(text: &str) -> String {
-    let mut clean = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(at) = rest.find(|c: char| c.is_control() && c != '\n' && c != '\t') {
-        clean.push_str(&rest[..at]);
-        rest = &rest[at..];
-        if let Some(after) = rest.strip_prefix('\u{1b}') {
-            rest = after_escape(after);
-        } else if let Some(after) = rest.strip_prefix('\r') {
-            // A lone return overwrites the line on a terminal; here each state stays readable.
-            clean.push_str(if after.starts_with(['\n', '\r']) || after.is_empty() { "" } else { "\n" });
-            rest = after;
-        } else {
-            let mut characters = rest.chars();
-            characters.next();
-            rest = characters.as_str();
-        }
-    }
-    clean.push_str(rest);
-    clean
+    content::clean(text, content::Sink::ModelContext).text.into_owned()
 }
 
-/// What follows an escape sequence whose ESC was already taken (ECMA-48).
-fn after_escape(text: &str) -> &str {
-    let mut characters = text.chars();
-    match characters.next() {
-        // Control sequence: parameters and intermediates, then one final character.
-        Some('[') => {
-            let body = characters.as_str();
-            let rest = body.trim_start_matches(|c| matches!(c, '\u{20}'..='\u{3f}'));
-            rest.strip_prefix(|c| matches!(c, '\u{40}'..='\u{7e}')).unwrap_or(rest)
-        }
-        // Strings, such as titles and links, up to BEL or ESC \. One that never ends takes only its
-        // opening, so that no text can hide what follows it.
-        Some(']' | 'P' | 'X' | '^' | '_') => {
-            let body = characters.as_str();
-            let line = &body[..body.find('\n').unwrap_or(body.len())];
-            match line.find(['\u{7}', '\u{1b}']) {
-                Some(end) if body[end..].starts_with('\u{7}') => &body[end + 1..],
-                Some(end) => body[end..].strip_prefix("\u{1b}\\").unwrap_or(&body[end..]),
-                None => body,
-            }
-        }
-        // Two or more characters, such as a choice of character set.
-        Some('\u{20}'..='\u{7e}') => {
-            let rest = text.trim_start_matches(|c| matches!(c, '\u{20}'..='\u{2f}'));
-            rest.strip_prefix(|c| matches!(c, '\u{30}'..='\u{7e}')).unwrap_or(rest)
-        }
-        Some(_) | None => text,
+/// Lines of files, for a model that will edit them: word for word, save what nobody can see.
+pub(crate) fn of_file(text: String) -> String {
+    match content::clean_file(&text).text {
+        Cow::Borrowed(_) => text,
+        Cow::Owned(changed) => changed,
     }
+}
+
+/// A path on one line.
+pub(crate) fn name(text: &str) -> String {
+    content::deliver(text, content::Source::FileName, content::Sink::ModelContext, "").text.into_owned()
 }
 
 /// Cuts a text to its first `limit` characters; `None` when it is not longer.
@@ -83,7 +54,8 @@ pub(crate) fn join_ends(head: &str, tail: &str, dropped: u64, limit: usize) -> S
     join_noting(head, tail, dropped, limit, "")
 }
 
-fn join_noting(head: &str, tail: &str, dropped: u64, limit: usize, note: &str) -> String {
+/// As [`join_ends`], with a note in the mark.
+pub(crate) fn join_noting(head: &str, tail: &str, dropped: u64, limit: usize, note: &str) -> String {
     if dropped == 0 && tail.is_empty() && first(head, limit).is_none() {
         return head.to_owned();
     }
@@ -123,17 +95,12 @@ mod tests {
         check_clean("\u{1b}]0;never ends\nsecret", "0;never ends\nsecret");
         check_clean("\u{1b}(Bx\u{1b}7y\u{1b}=z", "xyz");
         check_clean("a\r\nb\r\r\nc\rd\r", "a\nb\nc\nd");
-        check_clean("a\u{8}\u{0}\u{9b}31mb\u{7f}", "a31mb");
+        check_clean("a\u{8}\u{0}\u{9b}31mb\u{7f}", "ab");
         check_clean("\u{1b}", "");
         check_clean("é\u{1b}[é", "éé");
     }
 
     proptest! {
-        #[test]
-        fn nothing_cleaned_holds_a_control_character(text in "(\\PC|\u{1b}|\\[|\\]|\r|\n|\u{7}){0,60}") {
-            prop_assert!(!clean(&text).contains(|c: char| c.is_control() && c != '\n' && c != '\t'));
-        }
-
         #[test]
         fn joined_ends_keep_the_limit_and_the_ends(text in "[a-z£€🦀]{0,900}", limit in 120usize..400) {
             let joined = join_ends(&text, "", 0, limit);

@@ -10,8 +10,10 @@ use crate::tidy::{
 const RULE: &str = "spawns";
 
 /// Where tasks may start.
-const TASK_HOMES: [&str; 3] = ["crates/engine/src/spawn", "crates/control/src/executor", PROCESS_HOME];
+const TASK_HOMES: [&str; 4] =
+    ["crates/engine/src/spawn", "crates/control/src/executor", "crates/tools/src/host/jobs", PROCESS_HOME];
 /// Where processes may start.
+const PROCESS_HOMES: [&str; 2] = [PROCESS_HOME, "crates/tools/src/host/warden"];
 const PROCESS_HOME: &str = "crates/tools/src/host/process";
 /// Not part of the product.
 const EXEMPT: [&str; 2] = ["crates/testkit", "xtask"];
@@ -35,7 +37,7 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
             }));
         };
         add(tasks(&source.product), "task", &TASK_HOMES);
-        add(processes(&source.product), "process", &[PROCESS_HOME]);
+        add(processes(&source.product), "process", &PROCESS_HOMES);
     }
     findings
 }

@@ -267,6 +267,7 @@ fn tasks_start_in_their_homes_only() {
     check_code("crates/engine/src/a.rs", "use tokio::{sync::mpsc, spawn};", &expected);
     check_code("crates/engine/src/a.rs", "fn f() { tokio::task::spawn_blocking(g); child.spawn(); }", &[]);
     check_code("crates/engine/src/spawn.rs", "fn f() { tokio::spawn(g()); }", &[]);
+    check_code("crates/tools/src/host/jobs.rs", "fn f() { tokio::spawn(g()); }", &[]);
     check_code("crates/control/src/executor/a.rs", "use tokio::task::JoinSet;", &[]);
     check_code("crates/testkit/src/a.rs", "fn f() { tokio::spawn(g()); }", &[]);
     check_code("crates/engine/benches/a.rs", "fn f() { tokio::spawn(g()); }", &[]);
@@ -275,12 +276,13 @@ fn tasks_start_in_their_homes_only() {
 #[test]
 fn processes_start_in_their_home_only() {
     let expected = [
-        "crates/control/src/executor/a.rs:2: starts a process; that belongs in crates/tools/src/host/process",
+        "crates/control/src/executor/a.rs:2: starts a process; that belongs in crates/tools/src/host/process, crates/tools/src/host/warden",
     ];
     check_code("crates/control/src/executor/a.rs", "fn f() { Command::new(\"ls\"); }", &expected);
     check_code("crates/control/src/executor/a.rs", "use std::process::Command as Start;", &expected);
     check_code("crates/control/src/executor/a.rs", "use ostler_proto::Command as Order;", &[]);
     check_code("crates/tools/src/host/process/group.rs", "fn f() { Command::new(\"ls\"); }", &[]);
+    check_code("crates/tools/src/host/warden/stages.rs", "fn f() { Command::new(\"ls\"); }", &[]);
     check_code("crates/tools/tests/it.rs", "fn f() { Command::new(\"ls\"); }", &[]);
 }
 

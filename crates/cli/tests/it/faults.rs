@@ -61,7 +61,7 @@ fn a_stream_that_breaks_after_a_read_is_asked_again() {
 #[test]
 fn a_stream_that_breaks_after_an_effect_is_kept_and_the_turn_goes_on() {
     for api in APIS {
-        let fault = "[[turn]]\nwire = { cut = { after_steps = 2, then = 'reset' } }\nsteps = [{ call = 'Bash', input = { command = 'echo again >> count.txt; cat count.txt' } }, { pause_ms = 1000 }, { text = 'x' }]";
+        let fault = "[[turn]]\nwire = { cut = { after_steps = 2, then = 'reset' } }\nsteps = [{ call = 'Bash', input = { command = 'echo again >> count.txt; cat count.txt' } }, { pause_ms = 3000 }, { text = 'x' }]";
         let stage = check_overcome(api, fault);
         assert_eq!(stage.repo.read("count.txt"), "again\n", "{api:?}: the effect happened once");
         let next = stage.server.requests()[1].body_json().to_string();

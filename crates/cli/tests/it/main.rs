@@ -3,12 +3,16 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 #![expect(clippy::print_stderr, reason = "a test that is skipped says why")]
 
+mod debug;
 mod faults;
 mod interrupt;
+mod jobs;
 mod output;
 mod permission;
 mod sdk;
 mod sessions;
+mod shell;
 mod stage;
 mod tools;
+mod trust;
 mod turns;

@@ -38,7 +38,7 @@ fn stream_json_has_a_frame_for_each_thing_and_ids_match_the_transcript() {
     let stage = Stage::new(READ);
     let frames = stage.frames(&[]);
     assert_eq!(frames.kinds(), "system/init assistant assistant user assistant result/success");
-    assert_eq!(frames.all[0]["tools"].as_array().unwrap().len(), 10);
+    assert_eq!(frames.all[0]["tools"].as_array().unwrap().len(), 14);
     assert_eq!(frames.all[3]["tool_use_result"]["file"]["totalLines"], 4);
     let transcript = std::fs::read_to_string(stage.transcript()).unwrap();
     for frame in &frames.all[1..5] {

@@ -121,15 +121,9 @@ fn a_killed_process_leaves_a_session_that_goes_on_truthfully() {
     }
     child.kill().unwrap();
     child.wait().unwrap();
-    // The command outlives a killed process; it must not outlive the test.
-    loop {
-        let left = process::running_in(stage.repo.path());
-        if left.is_empty() {
-            break;
-        }
-        for orphan in left {
-            std::process::Command::new("kill").args(["-9", &orphan.pid.to_string()]).output().unwrap();
-        }
+    // The command does not outlive the process that started it, however that ends.
+    while !process::running_in(stage.repo.path()).is_empty() {
+        std::thread::yield_now();
     }
     let done = stage.run(&["-p", "what happened?", "--continue"]);
     assert!(done.check_ok().stdout.contains("outcome unknown"), "{}", done.stdout);

@@ -107,10 +107,63 @@ fn what_every_request_carries_stays_small() {
     let request = stage.server.requests()[0].body_json();
     let [system, tools] = ["system", "tools"].map(|key| request[key].to_string());
     println!("system prompt {} bytes, tool definitions {} bytes", system.len(), tools.len());
-    assert!(system.len() + tools.len() <= 12 * 1024, "{} + {} bytes", system.len(), tools.len());
+    assert!(system.len() + tools.len() <= 24 * 1024, "{} + {} bytes", system.len(), tools.len());
     assert!(system.contains("Search file contents with Grep"), "{system}");
     let fewer = Stage::new("[[turn]]\nsteps = [{ text = 'done' }]");
     fewer.run(&["-p", "go", "--tools", "Read"]).check_ok();
     let system = fewer.server.requests()[0].body_json()["system"].to_string();
     assert!(system.contains("Use Read rather") && !system.contains("with Grep"), "{system}");
+}
+
+const READ_AND_EDIT: &str = r#"
+[[turn]]
+steps = [{ call = "Read", input = { file_path = "long.txt" } }]
+[[turn]]
+steps = [
+    { call = "Edit", input = { file_path = "long.txt", old_string = "line 1\n", new_string = "LINE 1\n" } },
+    { call = "Glob", input = { pattern = "*.log" } },
+]
+[[turn]]
+steps = [{ text = "done" }]
+"#;
+
+fn reading(env: &[(&str, &str)], settings: &str) -> Vec<String> {
+    let stage =
+        env.iter().fold(Stage::new(READ_AND_EDIT), |stage, (name, value)| stage.with_env(name, value));
+    let lines: Vec<String> = (1..=50).map(|n| format!("line {n}\n")).collect();
+    stage.repo.write("long.txt", lines.concat());
+    // A folder of that name is what makes ignore files count.
+    std::fs::create_dir_all(stage.repo.join(".git")).unwrap();
+    stage.repo.write(".gitignore", "*.log\n");
+    stage.repo.write("a.log", "");
+    stage.home.write(".ostler/settings.json", settings);
+    stage.frames(&["--permission-mode", "acceptEdits"]).tool_results()
+}
+
+#[test]
+fn limits_come_from_settings_and_variables() {
+    let usual = reading(&[], "{}");
+    assert!(usual[0].ends_with("50\tline 50\n51\t"), "{usual:?}");
+    assert!(usual[1].starts_with("Edited") && usual[2] == "a.log", "{usual:?}");
+    let set = reading(&[], r#"{"read": {"maxLines": 7}, "requireFullRead": true}"#);
+    assert!(set[0].contains("[PARTIAL view: lines 1-7 of 51"), "{set:?}");
+    assert!(set[1].contains("requireFullRead"), "{set:?}");
+    let stronger = reading(&[("OSTLER_READ_MAX_LINES", "9")], r#"{"read": {"maxLines": 7}}"#);
+    assert!(stronger[0].contains("lines 1-9 of 51"), "{stronger:?}");
+    let bytes = reading(&[("OSTLER_READ_MAX_BYTES", "100")], "{}");
+    assert!(bytes[0].contains("too many to read at once (100)"), "{bytes:?}");
+    let tokens = reading(&[("CLAUDE_CODE_FILE_READ_MAX_OUTPUT_TOKENS", "40")], "{}");
+    assert!(tokens[0].contains("PARTIAL view"), "{tokens:?}");
+    let ignored = reading(&[("CLAUDE_CODE_GLOB_NO_IGNORE", "false")], "{}");
+    assert_eq!(ignored[2], "No files found");
+}
+
+#[test]
+fn a_limit_that_is_no_number_stops_the_start() {
+    for (value, problem) in [("many", "must be a whole number, not 'many'"), ("0", "must be at least 1")] {
+        let stage = Stage::new(READ_AND_EDIT).with_env("OSTLER_READ_MAX_TOKENS", value);
+        let done = stage.run(&["-p", "go"]);
+        assert!(done.code != Some(0) && done.stderr.contains(problem), "{}", done.stderr);
+        assert!(done.stderr.contains("OSTLER_READ_MAX_TOKENS"), "{}", done.stderr);
+    }
 }

@@ -2,7 +2,10 @@
 //! However it goes, exactly one result comes out.
 
 use super::{AfterCall, Attendance, ExecEvent, Finished, Shared, result, schedule::Ticket};
-use crate::permission::{Question, decide};
+use crate::{
+    examine::examine,
+    permission::{Line, Question, decide},
+};
 use futures_util::FutureExt;
 use ostler_proto::{
     Answer, Ask, AskId, Block, CallId, Decision, Intent, Interrupt, Json, Reason, Rule, RuleSource,
@@ -34,6 +37,18 @@ struct Outcome {
     changes: Vec<StateChange>,
     ran_for: Duration,
     turn: AfterCall,
+}
+
+/// A plan, taken apart into what is judged and what is held back.
+struct Proposal {
+    subject: Subject,
+    effect: Effect,
+}
+
+/// What a call would do, and what was read out of its command line.
+struct Subject {
+    intent: Intent,
+    line: Option<Line>,
 }
 
 /// What an answer to a question leads to.
@@ -82,11 +97,11 @@ impl Worker {
         let tool = self.shared.registry.find(&call.name).ok_or_else(|| self.unknown_tool(&call.name))?;
         let mut input = call.input.clone();
         let mut approved = false;
-        let plan = loop {
+        let proposal = loop {
             tool.validate(&input).map_err(Outcome::from)?;
-            let plan = self.plan_in_order(&tool, &input).await?;
-            match self.judge(call, &tool, &input, &plan.intent, approved).await? {
-                Answered::Go => break plan,
+            let proposal = self.plan_in_order(&tool, &input).await?;
+            match self.judge(call, &tool, &input, &proposal.subject, approved).await? {
+                Answered::Go => break proposal,
                 // A changed input is a new proposal: it is checked, planned and judged again.
                 Answered::GoWith(changed) => {
                     input = changed;
@@ -95,7 +110,7 @@ impl Worker {
                 Answered::Stop(outcome) => return Err(outcome),
             }
         };
-        self.run(call, &tool, plan).await
+        self.run(call, &tool, &input, proposal).await
     }
 
     fn unknown_tool(&self, name: &str) -> Outcome {
@@ -105,16 +120,17 @@ impl Worker {
 
     /// Plans when the plan can be true: a look at the world is repeated after earlier calls that
     /// may change what it sees.
-    async fn plan_in_order(&self, tool: &Registered, input: &Json) -> Result<Plan, Outcome> {
+    async fn plan_in_order(&self, tool: &Registered, input: &Json) -> Result<Proposal, Outcome> {
         self.or_cancelled(self.ticket.wait_for_earlier_plans()).await?;
         loop {
             match self.plan_once(tool, input).await {
-                Ok(plan) => {
-                    self.ticket.claim(plan.intent.access.clone());
-                    if !self.ticket.is_blocked(&plan.intent.access) {
-                        return Ok(plan);
+                Ok(proposal) => {
+                    let access = &proposal.subject.intent.access;
+                    self.ticket.claim(access.clone());
+                    if !self.ticket.is_blocked(access) {
+                        return Ok(proposal);
                     }
-                    self.or_cancelled(self.ticket.wait_until_clear(&plan.intent.access)).await?;
+                    self.or_cancelled(self.ticket.wait_until_clear(access)).await?;
                 }
                 Err(_) if self.ticket.follows_an_effect() => {
                     self.or_cancelled(self.ticket.wait_for_earlier_effects()).await?;
@@ -124,10 +140,10 @@ impl Worker {
         }
     }
 
-    async fn plan_once(&self, tool: &Registered, input: &Json) -> Result<Plan, ToolError> {
-        let (roots, read_policy) = {
+    async fn plan_once(&self, tool: &Registered, input: &Json) -> Result<Proposal, ToolError> {
+        let (roots, home, read_policy) = {
             let policy = self.shared.policy();
-            (policy.roots.clone(), policy.for_searches())
+            (policy.roots.clone(), policy.home.clone(), policy.for_searches())
         };
         let cx = PlanContext {
             cwd: self.shared.cwd().clone(),
@@ -136,10 +152,15 @@ impl Worker {
             files: Arc::clone(&self.shared.files),
             read_policy,
         };
-        AssertUnwindSafe(tool.plan(input.clone(), &cx))
+        let Plan { mut intent, effect } = AssertUnwindSafe(tool.plan(input.clone(), &cx))
             .catch_unwind()
             .await
-            .unwrap_or_else(|panic| Err(ToolError::Failed(panic_text(&tool.spec().name, panic.as_ref()))))
+            .unwrap_or_else(|panic| Err(ToolError::Failed(panic_text(&tool.spec().name, panic.as_ref()))))?;
+        let line = examine(&mut intent, &home, self.shared.host.as_ref()).await;
+        if line.is_some() {
+            self.shared.settle_sandbox().await;
+        }
+        Ok(Proposal { subject: Subject { intent, line }, effect })
     }
 
     async fn judge(
@@ -147,10 +168,11 @@ impl Worker {
         call: &ToolCall,
         tool: &Registered,
         input: &Json,
-        intent: &Intent,
+        subject: &Subject,
         approved: bool,
     ) -> Result<Answered, Outcome> {
-        let question = Question { tool: &tool.spec().name, input, intent };
+        let Subject { intent, line } = subject;
+        let question = Question { tool: &tool.spec().name, input, intent, line: line.as_ref() };
         let mut decision = decide(&question, &self.shared.policy(), None);
         if let Decision::Ask { because, .. } = &decision {
             if approved {
@@ -199,8 +221,11 @@ impl Worker {
         Ok(match answer {
             Answer::Allow { input: None } => Answered::Go,
             Answer::Allow { input: Some(input) } => Answered::GoWith(input),
-            Answer::AllowAlways { rules } => {
-                self.remember(&rules, &offered);
+            Answer::AllowAlways { rules, keep } => {
+                let granted = self.grant(&rules, &offered);
+                if let Err(error) = self.shared.memory.keep(granted, keep).await {
+                    tracing::warn!(%error, "a rule holds for this session only");
+                }
                 Answered::Go
             }
             Answer::Deny { message, interrupt } => {
@@ -214,20 +239,32 @@ impl Worker {
     }
 
     /// Grants exactly what was offered with the question, nothing an answer made up.
-    fn remember(&self, rules: &[String], offered: &[Suggestion]) {
+    fn grant(&self, rules: &[String], offered: &[Suggestion]) -> Vec<String> {
         let mut policy = self.shared.policy.write().unwrap_or_else(PoisonError::into_inner);
+        let mut granted = Vec::new();
         for text in rules {
             let was_offered = offered.iter().any(|suggestion| &suggestion.rule == text);
             match Rule::parse(text, RuleSource::Session) {
-                Ok(rule) if was_offered => policy.rules.allow.push(rule),
+                Ok(rule) if was_offered => {
+                    policy.rules.allow.push(rule);
+                    granted.push(text.clone());
+                }
                 Ok(_) => tracing::warn!(rule = text, "a rule that was not offered is not added"),
                 Err(error) => tracing::warn!(%error, "a rule in an answer cannot be read"),
             }
         }
+        granted
     }
 
-    async fn run(&self, call: &ToolCall, tool: &Registered, plan: Plan) -> Result<Outcome, Outcome> {
-        let Plan { intent, effect } = plan;
+    async fn run(
+        &self,
+        call: &ToolCall,
+        tool: &Registered,
+        input: &Json,
+        proposal: Proposal,
+    ) -> Result<Outcome, Outcome> {
+        let Proposal { subject: Subject { intent, line }, effect } = proposal;
+        let terms = self.shared.terms(input, line.as_ref());
         self.or_cancelled(self.ticket.wait_until_clear(&intent.access)).await?;
         // The semaphore is never closed while the session lives.
         let _slot = self.or_cancelled(self.shared.slots.acquire()).await?;
@@ -238,16 +275,16 @@ impl Worker {
             return Err(Outcome::cancelled());
         }
         let began = Instant::now();
-        let mut outcome = self.let_loose(&call.id, tool, effect).await;
+        let mut outcome = self.let_loose(&call.id, tool, effect, terms).await;
         outcome.ran_for = began.elapsed();
         Ok(outcome)
     }
 
     /// The one place where an effect happens.
-    async fn let_loose(&self, call: &CallId, tool: &Registered, effect: Effect) -> Outcome {
+    async fn let_loose(&self, call: &CallId, tool: &Registered, effect: Effect, terms: Terms) -> Outcome {
         let (tx, mut shown) = mpsc::channel(64);
         let cx =
-            RunContext { cancel: self.cancel.clone(), progress: Progress::to(tx), terms: Terms::default() };
+            RunContext { call: call.clone(), cancel: self.cancel.clone(), progress: Progress::to(tx), terms };
         let running = AssertUnwindSafe(async move { effect.run(cx).await }).catch_unwind();
         tokio::pin!(running);
         let droppable = tool.spec().interrupt == Interrupt::Cancel;

@@ -11,15 +11,18 @@ mod schedule;
 pub use input::CallInput;
 pub use scan::{Scan, Scanner};
 
-use crate::permission::Policy;
+use crate::{
+    memory::Memory,
+    permission::{Demand, Line, Policy, Sandboxing},
+};
 use call::Worker;
 use ostler_proto::{
-    Answer, Ask, AskId, CallId, Decision, Intent, Json, Mode, StateChange, ToolCall, ToolResult, ToolSpec,
-    session::CallState,
+    Answer, Ask, AskId, CallId, Decision, Intent, Job, JobId, Json, Mode, RuleSource, StateChange, ToolCall,
+    ToolResult, ToolSpec, session::CallState,
 };
 use ostler_tools::{
     Artifacts, Registry,
-    host::{FileState, Host},
+    host::{FileState, Host, Jobs, Terms},
 };
 use schedule::Schedule;
 use std::{
@@ -28,7 +31,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, atomic::AtomicU64},
 };
 use tokio::{
-    sync::{Semaphore, mpsc, oneshot},
+    sync::{OnceCell, Semaphore, mpsc, oneshot},
     task::JoinSet,
 };
 use tokio_util::sync::CancellationToken;
@@ -53,7 +56,16 @@ pub struct Setup {
     pub parallel: usize,
     /// Where results too long to show are kept; the model may read there.
     pub artifacts: Option<Artifacts>,
+    /// Where rules are kept that the user grants for longer than the session.
+    pub memory: Memory,
+    /// Looks whether settings changed and gives the policy they now make.
+    pub reload: Option<Reload>,
+    /// Commands in the background: those that the tools start.
+    pub jobs: Arc<Jobs>,
 }
+
+/// Asked before every answer; `None` when nothing changed.
+pub type Reload = Box<dyn FnMut() -> Option<Policy> + Send + Sync>;
 
 /// Whether anybody can answer a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,6 +108,8 @@ pub enum ExecEvent {
     Asked(Ask),
     /// A question needs no answer any more.
     AskWithdrawn(AskId),
+    /// A command in the background began or ended.
+    JobChanged(Job),
     /// A call has its one result. These come in call order.
     Finished(Finished),
 }
@@ -158,6 +172,7 @@ pub struct Executor {
     /// Parent of the tokens of all open calls.
     cancel: CancellationToken,
     seen_before: Option<FileState>,
+    reload: Option<Reload>,
 }
 
 /// What every call of the session shares.
@@ -169,7 +184,11 @@ struct Shared {
     cwd: Mutex<PathBuf>,
     attendance: Attendance,
     slots: Semaphore,
+    /// The sandbox's temporary folder; none when there is no sandbox.
+    sandbox: OnceCell<Option<tempfile::TempDir>>,
+    memory: Memory,
     artifacts: Option<Artifacts>,
+    jobs: Arc<Jobs>,
     schedule: Arc<Schedule>,
     tx: mpsc::Sender<(u64, ExecEvent)>,
     asks: Mutex<HashMap<AskId, oneshot::Sender<Answer>>>,
@@ -191,7 +210,10 @@ impl Executor {
             cwd: Mutex::new(setup.cwd),
             attendance: setup.attendance,
             slots: Semaphore::new(setup.parallel.max(1)),
+            sandbox: OnceCell::new(),
             artifacts: setup.artifacts,
+            memory: setup.memory,
+            jobs: setup.jobs,
             schedule: Schedule::new(),
             tx,
             asks: Mutex::new(HashMap::new()),
@@ -207,6 +229,7 @@ impl Executor {
             next_result: 0,
             cancel: CancellationToken::new(),
             seen_before: None,
+            reload: setup.reload,
         }
     }
 
@@ -218,8 +241,23 @@ impl Executor {
 
     /// A new answer begins: from here on, effects and reads are counted for it.
     pub fn begin_answer(&mut self) {
+        if let Some(policy) = self.reload.as_mut().and_then(|reload| reload()) {
+            self.take_over(policy);
+        }
         *self.shared.gate() = Gate::NoEffectYet;
         self.seen_before = Some(self.shared.files.snapshot());
+    }
+
+    /// Puts changed settings in force. What was granted in this session, and its mode, stay.
+    fn take_over(&self, new: Policy) {
+        let mut policy = self.shared.policy.write().unwrap_or_else(PoisonError::into_inner);
+        let granted = policy.rules.allow.iter().filter(|rule| rule.source == RuleSource::Session).cloned();
+        let mut rules = new.rules;
+        rules.allow.extend(granted);
+        policy.rules = rules;
+        let in_force = new.sandboxing.demand != Demand::Off && policy.sandboxing.in_force;
+        policy.sandboxing = Sandboxing { in_force, temp: policy.sandboxing.temp.clone(), ..new.sandboxing };
+        tracing::info!("changed settings are in force");
     }
 
     /// Takes a proposed call. It is judged and run as soon as earlier calls allow.
@@ -249,8 +287,13 @@ impl Executor {
                 while self.tasks.try_join_next().is_some() {}
                 return ExecEvent::Finished(finished);
             }
-            // The sender lives in `shared`, so the channel cannot end before we do.
-            let Some((number, event)) = self.events.recv().await else { std::future::pending().await };
+            let (number, event) = tokio::select! {
+                biased;
+                // A job is told of before the result of the call that started it.
+                job = self.shared.jobs.next_change() => return ExecEvent::JobChanged(job),
+                // The sender lives in `shared`, so the channel cannot end before we do.
+                Some(reported) = self.events.recv() => reported,
+            };
             match event {
                 // Left over from calls that were abandoned.
                 _ if number < self.next_result => {}
@@ -261,7 +304,8 @@ impl Executor {
                 | ExecEvent::Started { .. }
                 | ExecEvent::Progress { .. }
                 | ExecEvent::Asked(_)
-                | ExecEvent::AskWithdrawn(_)) => return event,
+                | ExecEvent::AskWithdrawn(_)
+                | ExecEvent::JobChanged(_)) => return event,
             }
         }
     }
@@ -303,6 +347,32 @@ impl Executor {
         }
     }
 
+    /// Whether a command in the background ended and the model does not know.
+    pub fn has_unheard_jobs(&self) -> bool {
+        self.shared.jobs.has_unheard()
+    }
+
+    /// The commands that ended and that the model does not know of; it will be told now.
+    pub fn take_unheard_jobs(&self) -> Vec<Job> {
+        self.shared.jobs.take_unheard()
+    }
+
+    /// Stops a command in the background.
+    pub fn stop_job(&self, id: &JobId) {
+        self.shared.jobs.tell_to_stop(id);
+    }
+
+    /// Stops all commands in the background and waits for their end; gives those that still ran. What
+    /// [`Self::next`] did not tell yet is given by [`Self::pending_job_change`].
+    pub async fn stop_jobs(&self) -> Vec<Job> {
+        self.shared.jobs.stop_all().await
+    }
+
+    /// A change of a job that has happened already.
+    pub fn pending_job_change(&self) -> Option<Job> {
+        self.shared.jobs.pending_change()
+    }
+
     /// The permission mode.
     pub fn mode(&self) -> Mode {
         self.shared.policy().mode
@@ -340,6 +410,32 @@ impl Gate {
 }
 
 impl Shared {
+    /// Finds out, once, whether commands are confined in this session, and makes a place for their
+    /// temporary files.
+    async fn settle_sandbox(&self) {
+        if self.policy().sandboxing.demand == Demand::Off || self.policy().sandboxing.in_force {
+            return;
+        }
+        let temp = self.sandbox.get_or_init(|| async {
+            match self.host.can_confine().await {
+                Ok(()) => tempfile::Builder::new().prefix("ostler-").tempdir().ok(),
+                Err(why) => {
+                    tracing::warn!(why, "commands run unconfined: this machine has no sandbox");
+                    None
+                }
+            }
+        });
+        if let Some(temp) = temp.await {
+            let mut policy = self.policy.write().unwrap_or_else(PoisonError::into_inner);
+            policy.sandboxing.in_force = true;
+            policy.sandboxing.temp = temp.path().canonicalize().ok();
+        }
+    }
+
+    fn terms(&self, input: &Json, line: Option<&Line>) -> Terms {
+        self.policy().terms(input, line)
+    }
+
     fn policy(&self) -> std::sync::RwLockReadGuard<'_, Policy> {
         self.policy.read().unwrap_or_else(PoisonError::into_inner)
     }

@@ -3,18 +3,29 @@
 #![forbid(unsafe_code)]
 
 mod command;
+mod explain;
+mod line;
 mod path;
 mod rule;
+mod shell;
+mod terms;
+
+pub use explain::{Explanation, Part};
+pub(crate) use line::Class;
+pub use line::Line;
+pub use shell::explain;
+pub(crate) use shell::{Ground, read};
+pub use terms::{Demand, Sandboxing};
 
 use ostler_proto::{
-    Access, Decision, Intent, Json, Mode, PathFact, Reason, Rule, Rules, Suggestion, Verdict,
+    Access, Decision, Intent, Json, Mode, PathFact, Reason, Rule, RuleSource, Rules, Suggestion, Verdict,
 };
 use ostler_tools::{ReadPolicy, Sight};
 use rule::{PathPatterns, Side, matches};
 use std::{path::PathBuf, sync::LazyLock};
 
 /// What is in force.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Policy {
     /// The mode.
     pub mode: Mode,
@@ -26,6 +37,8 @@ pub struct Policy {
     pub home: PathBuf,
     /// Folders of the session's own making, canonical, that it may read without asking.
     pub readable: Vec<PathBuf>,
+    /// How command lines are confined.
+    pub sandboxing: Sandboxing,
 }
 
 /// One call to be judged.
@@ -37,6 +50,8 @@ pub struct Question<'a> {
     pub input: &'a Json,
     /// What it would do.
     pub intent: &'a Intent,
+    /// What was read out of its command line, if it has one; without it, it counts as not understood.
+    pub line: Option<&'a Line>,
 }
 
 /// Judges one call. The only function in the product that says yes.
@@ -51,7 +66,9 @@ pub fn decide(question: &Question<'_>, policy: &Policy, hook: Option<&Verdict>) 
     if let Some(text) = hard_floor(question, policy) {
         return deny(question, Reason::Check { text });
     }
-    if let Some(rule) = first_match(question, policy, &policy.rules.ask, Side::Ask) {
+    if let Some(rule) = first_match(question, policy, &policy.rules.ask, Side::Ask)
+        && !(rule.pattern.is_none() && policy.mode != Mode::Plan && is_confined(question, policy))
+    {
         return ask_or_deny(question, policy, because_of(rule));
     }
     if let Some(Verdict::Ask { hook, reason }) = hook {
@@ -59,28 +76,35 @@ pub fn decide(question: &Question<'_>, policy: &Policy, hook: Option<&Verdict>) 
     }
     let checked = own_check(question, policy);
     if let Some(Verdict::Allow { hook, reason }) = hook
-        && checked != Checked::AlwaysAsk
+        && !matches!(checked, Checked::AlwaysAsk(_))
     {
         return Decision::Allow { because: Reason::Hook { name: hook.clone(), text: reason.clone() } };
     }
     match (checked, policy.mode) {
         (Checked::Harmless(text), _) => Decision::Allow { because: Reason::Check { text } },
         (_, Mode::BypassPermissions) | (Checked::Edit, Mode::AcceptEdits) => allow_by_mode(policy.mode),
-        (Checked::AlwaysAsk, mode) => {
-            let text = "the file decides what tools may do or run; changing it always asks".to_owned();
-            if mode == Mode::DontAsk {
-                deny(question, Reason::Mode { mode })
-            } else {
-                ask(question, Reason::Check { text })
-            }
+        (Checked::Confined(text), Mode::Default | Mode::AcceptEdits | Mode::DontAsk) => {
+            Decision::Allow { because: Reason::Check { text } }
         }
-        (Checked::Edit | Checked::Other, Mode::Plan) => ask(question, Reason::Mode { mode: Mode::Plan }),
-        (Checked::Edit | Checked::Other, Mode::Default | Mode::AcceptEdits | Mode::DontAsk) => {
-            match first_match(question, policy, &policy.rules.allow, Side::Allow) {
-                Some(rule) => Decision::Allow { because: because_of(rule) },
-                None => ask_or_deny(question, policy, Reason::Mode { mode: policy.mode }),
-            }
+        (Checked::AlwaysAsk(text), _) => ask_or_deny(question, policy, Reason::Check { text }),
+        (Checked::Edit | Checked::Other(_) | Checked::Confined(_), Mode::Plan) => {
+            ask(question, policy, Reason::Mode { mode: Mode::Plan })
         }
+        (
+            checked @ (Checked::Edit | Checked::Other(_)),
+            mode @ (Mode::Default | Mode::AcceptEdits | Mode::DontAsk),
+        ) => match (allowing_rule(question, policy), checked) {
+            (Some(rule), _) => Decision::Allow { because: because_of(rule) },
+            (None, Checked::Other(Some(text))) => ask_or_deny(question, policy, Reason::Check { text }),
+            (
+                None,
+                Checked::Harmless(_)
+                | Checked::Edit
+                | Checked::AlwaysAsk(_)
+                | Checked::Confined(_)
+                | Checked::Other(None),
+            ) => ask_or_deny(question, policy, Reason::Mode { mode }),
+        },
     }
 }
 
@@ -91,10 +115,12 @@ enum Checked {
     Harmless(String),
     /// A change to files in the working directories.
     Edit,
-    /// A change to something that is itself policy or runs by itself later.
-    AlwaysAsk,
-    /// Everything else.
-    Other,
+    /// Something no rule can wave through, and why.
+    AlwaysAsk(String),
+    /// A command that the sandbox keeps within bounds, which settings take for enough.
+    Confined(String),
+    /// Everything else, and what stands out about it.
+    Other(Option<String>),
 }
 
 fn own_check(question: &Question<'_>, policy: &Policy) -> Checked {
@@ -107,26 +133,76 @@ fn own_check(question: &Question<'_>, policy: &Policy) -> Checked {
         Access::Read { paths } if paths.iter().all(|fact| path::is_inside(fact, &policy.readable)) => {
             Checked::Harmless("it only reads what the session itself has kept".to_owned())
         }
-        Access::Write { paths } if paths.iter().any(path::is_protected) => Checked::AlwaysAsk,
+        Access::Write { paths } if paths.iter().any(path::is_protected) => Checked::AlwaysAsk(
+            "the file decides what tools may do or run; changing it always asks".to_owned(),
+        ),
         Access::Write { paths } if inside(paths) => Checked::Edit,
+        Access::Execute { .. } => check_line(question, policy),
         Access::Read { .. }
         | Access::Write { .. }
-        | Access::Execute { .. }
         | Access::Network { .. }
         | Access::Mcp { .. }
-        | Access::Agent { .. } => Checked::Other,
+        | Access::Agent { .. } => Checked::Other(None),
     }
 }
 
+fn check_line(question: &Question<'_>, policy: &Policy) -> Checked {
+    let checked = match question.line.map(|line| line.class(policy)) {
+        Some(Class::ReadOnly) => Checked::Harmless("it only reads inside the working directories".to_owned()),
+        Some(Class::Edits) => Checked::Edit,
+        Some(Class::Normal(why)) => Checked::Other(Some(why)),
+        Some(Class::Dangerous(why) | Class::Forbidden(why)) => Checked::AlwaysAsk(why),
+        None => Checked::Other(None),
+    };
+    match checked {
+        Checked::Edit | Checked::Other(_) if policy.asks_to_leave(question.input) => {
+            Checked::AlwaysAsk("it asks to run outside the sandbox".to_owned())
+        }
+        Checked::Edit | Checked::Other(_) if is_confined(question, policy) => {
+            Checked::Confined("the sandbox bounds what it can do".to_owned())
+        }
+        checked @ (Checked::Harmless(_)
+        | Checked::Edit
+        | Checked::AlwaysAsk(_)
+        | Checked::Confined(_)
+        | Checked::Other(_)) => checked,
+    }
+}
+
+/// Whether settings let a confined command run without asking, and this one is confined.
+fn is_confined(question: &Question<'_>, policy: &Policy) -> bool {
+    let sandboxing = &policy.sandboxing;
+    let Some(line) = question.line else { return false };
+    sandboxing.in_force
+        && sandboxing.auto_allow
+        && !policy.is_excluded(line)
+        // What it says it would do beyond the bounds would be granted to it; so it asks.
+        && !line.reaches_out(policy)
+}
+
+/// The allow rule that covers the call, unless a rule that denies or asks might turn out to.
+fn allowing_rule<'a>(question: &Question<'_>, policy: &'a Policy) -> Option<&'a Rule> {
+    let Access::Execute { .. } = &question.intent.access else {
+        return first_match(question, policy, &policy.rules.allow, Side::Allow);
+    };
+    let line = question.line?;
+    let strict = policy.rules.deny.iter().chain(&policy.rules.ask).filter(|rule| rule.tool == question.tool);
+    let mut patterns = strict.filter_map(|rule| rule.pattern.as_deref());
+    if patterns.any(|pattern| command::might_be_named(pattern, line)) {
+        return None;
+    }
+    command::allowed_by(&policy.rules.allow, question.tool, line, policy)
+}
+
+/// What no mode and no rule permits.
 fn hard_floor(question: &Question<'_>, policy: &Policy) -> Option<String> {
-    match &question.intent.access {
-        Access::Execute { command, cwd, .. } => command::catastrophe(command, cwd, policy),
-        Access::Internal
-        | Access::Read { .. }
-        | Access::Write { .. }
-        | Access::Network { .. }
-        | Access::Mcp { .. }
-        | Access::Agent { .. } => None,
+    if policy.sandboxing.demand == Demand::Required && !policy.sandboxing.in_force && question.line.is_some()
+    {
+        return Some("settings demand a sandbox, and there is none here (see `ostler doctor`)".to_owned());
+    }
+    match question.line?.class(policy) {
+        Class::Forbidden(why) => Some(why),
+        Class::ReadOnly | Class::Edits | Class::Normal(_) | Class::Dangerous(_) => None,
     }
 }
 
@@ -148,11 +224,11 @@ fn allow_by_mode(mode: Mode) -> Decision {
 }
 
 fn ask_or_deny(question: &Question<'_>, policy: &Policy, because: Reason) -> Decision {
-    if policy.mode == Mode::DontAsk { deny(question, because) } else { ask(question, because) }
+    if policy.mode == Mode::DontAsk { deny(question, because) } else { ask(question, policy, because) }
 }
 
-fn ask(question: &Question<'_>, because: Reason) -> Decision {
-    Decision::Ask { because, suggestions: suggestions(question) }
+fn ask(question: &Question<'_>, policy: &Policy, because: Reason) -> Decision {
+    Decision::Ask { because, suggestions: suggestions(question, policy) }
 }
 
 fn deny(question: &Question<'_>, because: Reason) -> Decision {
@@ -161,21 +237,29 @@ fn deny(question: &Question<'_>, because: Reason) -> Decision {
 }
 
 /// Rules that would answer this question next time, as narrow as the call itself.
-fn suggestions(question: &Question<'_>) -> Vec<Suggestion> {
+fn suggestions(question: &Question<'_>, policy: &Policy) -> Vec<Suggestion> {
     let rule = match &question.intent.access {
-        Access::Execute { command, .. } if command::is_plain(command) => format!("Bash({command})"),
-        // A compound command cannot be named by one rule that would match it again.
-        Access::Execute { .. } => return Vec::new(),
+        Access::Execute { .. } => {
+            let rules = question.line.map(|line| command::suggestions(line, question.tool, policy));
+            return rules.into_iter().flatten().map(|(tool, pattern)| suggestion(&tool, pattern)).collect();
+        }
         Access::Read { paths } | Access::Write { paths } => {
             let verb = if question.intent.access.has_effect() { "Edit" } else { "Read" };
             let [fact] = paths.as_slice() else { return Vec::new() };
             format!("{verb}(/{})", fact.target.display())
         }
-        Access::Internal | Access::Network { .. } | Access::Mcp { .. } | Access::Agent { .. } => {
-            question.tool.to_owned()
-        }
+        Access::Network { url } => match rule::host_of(url) {
+            Some(host) => return vec![suggestion(question.tool, format!("domain:{host}"))],
+            None => return Vec::new(),
+        },
+        Access::Internal | Access::Mcp { .. } | Access::Agent { .. } => question.tool.to_owned(),
     };
     vec![Suggestion { rule }]
+}
+
+fn suggestion(tool: &str, pattern: String) -> Suggestion {
+    let rule = Rule { tool: tool.to_owned(), pattern: Some(pattern), source: RuleSource::Session };
+    Suggestion { rule: rule.to_string() }
 }
 
 impl Policy {
@@ -221,5 +305,7 @@ impl Policy {
     }
 }
 
+#[cfg(test)]
+mod lists;
 #[cfg(test)]
 mod tests;

@@ -74,6 +74,15 @@ pub(super) fn is_inside(fact: &PathFact, roots: &[PathBuf]) -> bool {
     })
 }
 
+/// What of a working directory no confined command may write, whether it exists or not. Of `.git`
+/// only what git itself acts on: the rest is where commits go.
+pub(super) fn protected_below(root: &Path) -> impl Iterator<Item = PathBuf> {
+    const OF_GIT: [&str; 5] = [".git/hooks", ".git/config", ".git/info", ".git/modules", ".git/worktrees"];
+    let folders = PROTECTED_FOLDERS.iter().filter(|name| **name != ".git");
+    let names = OF_GIT.iter().chain(folders).chain(PROTECTED_FILES);
+    names.map(|name| root.join(name)).collect::<Vec<_>>().into_iter()
+}
+
 /// Whether any spelling of the path names something protected.
 pub(super) fn is_protected(fact: &PathFact) -> bool {
     fact.spellings().any(names_protected)

@@ -1,8 +1,8 @@
 //! Whether a rule speaks about a call: tool names, command patterns and path patterns.
 
-use super::{Policy, Question, command};
+use super::{Policy, Question, command, line::Line};
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
-use ostler_proto::{Access, PathFact, Rule, RuleSource};
+use ostler_proto::{Access, Json, PathFact, Rule, RuleSource};
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
@@ -21,9 +21,12 @@ pub(super) fn matches(rule: &Rule, question: &Question<'_>, policy: &Policy, sid
     let Some(pattern) = &rule.pattern else {
         return names_tool(&rule.tool, question.tool, side) || implied_by_bare_name(rule, question, side);
     };
+    if side != Side::Allow && rule.tool == question.tool && parameter_matches(pattern, question.input) {
+        return true;
+    }
     match &question.intent.access {
-        Access::Execute { command, .. } => {
-            rule.tool == question.tool && command_matches(pattern, command, side)
+        Access::Execute { .. } => {
+            question.line.is_some_and(|line| speaks_about_line(rule, pattern, line, question, policy, side))
         }
         Access::Read { paths } => {
             speaks_about_reads(rule, side) && paths_match(rule, pattern, paths, policy, side)
@@ -32,7 +35,9 @@ pub(super) fn matches(rule: &Rule, question: &Question<'_>, policy: &Policy, sid
             let speaks = rule.tool == "Edit" || (rule.tool == "Read" && side == Side::Deny);
             speaks && paths_match(rule, pattern, paths, policy, side)
         }
-        Access::Internal | Access::Network { .. } | Access::Mcp { .. } | Access::Agent { .. } => false,
+        Access::Network { url } => rule.tool == question.tool && domain_matches(pattern, url),
+        Access::Agent { kind } => rule.tool == question.tool && pattern == kind,
+        Access::Internal | Access::Mcp { .. } => false,
     }
 }
 
@@ -65,38 +70,85 @@ fn implied_by_bare_name(rule: &Rule, question: &Question<'_>, side: Side) -> boo
     }
 }
 
-fn command_matches(pattern: &str, command: &str, side: Side) -> bool {
-    match side {
-        Side::Allow => command::is_plain(command.trim()) && pattern_covers(pattern, command.trim()),
-        Side::Deny | Side::Ask => command::pieces(command).iter().any(|piece| pattern_covers(pattern, piece)),
+/// Whether a rule that denies or asks speaks about a command line: by its words, or by the files it
+/// touches. What allows one is found in `command`, for all of its parts together.
+fn speaks_about_line(
+    rule: &Rule,
+    pattern: &str,
+    line: &Line,
+    question: &Question<'_>,
+    policy: &Policy,
+    side: Side,
+) -> bool {
+    if side == Side::Allow {
+        return false;
+    }
+    let patterns = || PathPatterns::compile([(rule, pattern)], policy, side);
+    let touches = |patterns: &PathPatterns, writes_only| {
+        line.facts(writes_only).any(|fact| fact.spellings().any(|path| patterns.cover(path)))
+    };
+    match rule.tool.as_str() {
+        tool if tool == question.tool => command::is_named(pattern, line),
+        "Edit" => touches(&patterns(), true),
+        "Read" => touches(&patterns(), false),
+        _ => false,
     }
 }
 
-/// A trailing ` *` or `:*` is a prefix that ends at a word; other stars match any text.
-fn pattern_covers(pattern: &str, command: &str) -> bool {
-    if let Some(prefix) = pattern.strip_suffix(":*").or_else(|| pattern.strip_suffix(" *")) {
-        if !prefix.contains('*') {
-            return command.strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '));
-        }
-        return wildcard(prefix, command) || wildcard(&format!("{prefix} *"), command);
-    }
-    wildcard(pattern, command)
+/// Whether an allow rule lets this file be changed.
+pub(super) fn may_edit(fact: &PathFact, policy: &Policy) -> bool {
+    policy.rules.allow.iter().any(|rule| covers_edit(rule, fact, policy))
 }
 
-/// Matches `*` against any text, everything else literally, in time linear to the product at worst.
-fn wildcard(pattern: &str, text: &str) -> bool {
-    let mut parts = pattern.split('*');
-    let first = parts.next().unwrap_or_default();
-    let Some(mut rest) = text.strip_prefix(first) else { return false };
-    let mut parts: Vec<&str> = parts.collect();
-    let Some(last) = parts.pop() else { return rest.is_empty() };
-    for part in parts {
-        match rest.find(part) {
-            Some(at) => rest = &rest[at + part.len()..],
-            None => return false,
+/// Whether an allow rule lets a file be changed that the line changes.
+pub(super) fn grants_edits(rule: &Rule, line: &Line, policy: &Policy) -> bool {
+    line.facts(true).any(|fact| covers_edit(rule, fact, policy))
+}
+
+fn covers_edit(rule: &Rule, fact: &PathFact, policy: &Policy) -> bool {
+    rule.tool == "Edit"
+        && match &rule.pattern {
+            None => true,
+            Some(pattern) => paths_match(rule, pattern, std::slice::from_ref(fact), policy, Side::Allow),
         }
+}
+
+/// `name:value` about a top-level parameter other than those with patterns of their own.
+fn parameter_matches(pattern: &str, input: &Json) -> bool {
+    const PRIMARY: [&str; 8] =
+        ["command", "file_path", "path", "notebook_path", "url", "pattern", "prompt", "query"];
+    let Some((name, wanted)) = pattern.split_once(':') else { return false };
+    if PRIMARY.contains(&name) {
+        return false;
     }
-    rest.ends_with(last)
+    let value = match input.get(name) {
+        Some(Json::String(text)) => text.clone(),
+        Some(value @ (Json::Bool(_) | Json::Number(_))) => value.to_string(),
+        Some(Json::Null | Json::Array(_) | Json::Object(_)) | None => return false,
+    };
+    command::covers(wanted, &value)
+}
+
+/// `domain:host` against the host of an address: labels, never text.
+fn domain_matches(pattern: &str, url: &str) -> bool {
+    let Some(wanted) = pattern.strip_prefix("domain:") else { return false };
+    let Some(host) = host_of(url) else { return false };
+    let wanted = wanted.trim_end_matches('.').to_lowercase();
+    if wanted == "*" {
+        return true;
+    }
+    if let Some(parent) = wanted.strip_prefix("*.") {
+        return host.strip_suffix(parent).is_some_and(|sub| sub.len() > 1 && sub.ends_with('.'));
+    }
+    let (wanted, host): (Vec<&str>, Vec<&str>) = (wanted.split('.').collect(), host.split('.').collect());
+    wanted.len() == host.len()
+        && wanted.iter().zip(host).all(|(wanted, label)| command::covers(wanted, label))
+}
+
+/// The host of an http address as it would be dialled, in lower case and without a final dot.
+pub(super) fn host_of(url: &str) -> Option<String> {
+    let url = url::Url::parse(url).ok().filter(|url| matches!(url.scheme(), "http" | "https"))?;
+    Some(url.host_str()?.trim_end_matches('.').to_lowercase())
 }
 
 fn paths_match(rule: &Rule, pattern: &str, paths: &[PathFact], policy: &Policy, side: Side) -> bool {

@@ -5,7 +5,7 @@ use ostler_proto::{Preview, RuleSource};
 use proptest::prelude::*;
 use serde_json::json;
 
-fn policy(mode: Mode, rules: &[(&str, &str)]) -> Policy {
+pub(super) fn policy(mode: Mode, rules: &[(&str, &str)]) -> Policy {
     let mut parsed = Rules::default();
     for (side, text) in rules {
         let rule = Rule::parse(text, RuleSource::Session).unwrap();
@@ -16,10 +16,17 @@ fn policy(mode: Mode, rules: &[(&str, &str)]) -> Policy {
         }
     }
     let readable = vec!["/home/u/.ostler/kept".into()];
-    Policy { mode, rules: parsed, roots: vec!["/w".into()], home: "/home/u".into(), readable }
+    Policy {
+        mode,
+        rules: parsed,
+        roots: vec!["/w".into()],
+        home: "/home/u".into(),
+        readable,
+        ..Policy::default()
+    }
 }
 
-fn fact(path: &str) -> PathFact {
+pub(super) fn fact(path: &str) -> PathFact {
     PathFact { requested: path.into(), hops: vec![], target: path.into(), exists: true }
 }
 
@@ -38,10 +45,18 @@ fn intent(call: &str) -> (String, Intent) {
     (tool.to_owned(), Intent { title: call.to_owned(), access, preview: Preview::None })
 }
 
+fn line(intent: &Intent, policy: &Policy) -> Option<Line> {
+    let Access::Execute { command, cwd, .. } = &intent.access else { return None };
+    let ground = Ground { directory: cwd.clone(), home: policy.home.clone() };
+    Some(Line::new(read(command, &ground), |path| path.to_str().map(fact)))
+}
+
 fn judge(call: &str, policy: &Policy, hook: Option<&Verdict>) -> &'static str {
     let (tool, intent) = intent(call);
     let input = json!({});
-    match decide(&Question { tool: &tool, input: &input, intent: &intent }, policy, hook) {
+    let line = line(&intent, policy);
+    let question = Question { tool: &tool, input: &input, intent: &intent, line: line.as_ref() };
+    match decide(&question, policy, hook) {
         Decision::Allow { .. } => "allow",
         Decision::Ask { .. } => "ask",
         Decision::Deny { .. } => "deny",
@@ -90,14 +105,14 @@ fn command_rules_end_at_words_and_never_cover_shell_syntax() {
     let ls = [("allow", "Bash(ls *)")];
     check(Mode::Default, &ls, "Bash ls -la", "allow");
     check(Mode::Default, &ls, "Bash ls", "allow");
-    check(Mode::Default, &ls, "Bash lsof", "ask");
+    check(Mode::Default, &ls, "Bash lsx", "ask");
     check(Mode::Default, &ls, "Bash ls; rm x", "ask");
     check(Mode::Default, &ls, "Bash ls $(rm x)", "ask");
     check(Mode::Default, &ls, "Bash ls > /etc/x", "ask");
     check(Mode::Default, &[("allow", "Bash(npm run:*)")], "Bash npm run test", "allow");
     check(Mode::Default, &[("allow", "Bash(make)")], "Bash make x", "ask");
     check(Mode::Default, &[("allow", "Bash(git * main)")], "Bash git log main", "allow");
-    check(Mode::Default, &[("allow", "B*")], "Bash ls", "ask");
+    check(Mode::Default, &[("allow", "B*")], "Bash make", "ask");
     for command in [
         "rm x",
         "ls; rm x",
@@ -139,7 +154,7 @@ fn both_ends_of_a_link_count() {
     };
     let intent =
         Intent { title: "t".into(), access: Access::Write { paths: vec![linked] }, preview: Preview::None };
-    let question = Question { tool: "Edit", input: &json!({}), intent: &intent };
+    let question = Question { tool: "Edit", input: &json!({}), intent: &intent, line: None };
     let allow = policy(Mode::Default, &[("allow", "Edit(src/**)")]);
     assert!(matches!(decide(&question, &allow, None), Decision::Ask { .. }));
     let deny = policy(Mode::BypassPermissions, &[("deny", "Edit(.env)")]);
@@ -148,14 +163,24 @@ fn both_ends_of_a_link_count() {
 
 #[test]
 fn suggested_rules_answer_the_same_question() {
-    for call in ["Bash cargo test", "Edit /w/a.rs", "Read /etc/hosts"] {
+    for call in [
+        "Bash cargo test",
+        "Bash make a && npm run x -- y; curl -s http://x | jq .",
+        "Bash echo a > f.txt",
+        "Bash make 'a b' > log 2>&1",
+        "Bash touch x*y",
+        "Edit /w/a.rs",
+        "Read /etc/hosts",
+    ] {
         let (tool, intent) = intent(call);
         let input = json!({});
-        let question = Question { tool: &tool, input: &input, intent: &intent };
-        let Decision::Ask { suggestions, .. } = decide(&question, &policy(Mode::Default, &[]), None) else {
-            panic!("{call}")
-        };
-        check(Mode::Default, &[("allow", &suggestions[0].rule)], call, "allow");
+        let policy = policy(Mode::Default, &[]);
+        let line = line(&intent, &policy);
+        let question = Question { tool: &tool, input: &input, intent: &intent, line: line.as_ref() };
+        let Decision::Ask { suggestions, .. } = decide(&question, &policy, None) else { panic!("{call}") };
+        let rules: Vec<(&str, &str)> =
+            suggestions.iter().map(|offered| ("allow", offered.rule.as_str())).collect();
+        check(Mode::Default, &rules, call, "allow");
     }
 }
 

@@ -9,7 +9,10 @@ use ostler_proto::{
     Access, Intent, Interrupt, Json, Mode, PathFact, Preview, Rules, StateChange, ToolCall, ToolError,
     ToolOutput, ToolSpec,
 };
-use ostler_tools::{Effect, Plan, PlanContext, Registry, Tool, host::Local};
+use ostler_tools::{
+    Effect, Plan, PlanContext, Registry, Tool,
+    host::{Jobs, Local},
+};
 use serde_json::json;
 use std::{
     collections::HashMap,
@@ -146,6 +149,7 @@ impl Bench {
             roots: vec!["/w".into()],
             home: "/home/u".into(),
             readable: Vec::new(),
+            ..Policy::default()
         };
         let executor = Executor::new(Setup {
             registry,
@@ -155,6 +159,9 @@ impl Bench {
             attendance,
             parallel,
             artifacts: None,
+            memory: ostler_control::memory::Memory::default(),
+            reload: None,
+            jobs: Arc::new(Jobs::new(None)),
         });
         Self { executor, strings, log: Vec::new(), next: 0 }
     }
@@ -181,6 +188,7 @@ impl Bench {
                 ExecEvent::Progress { call, .. } => format!("progress {call}"),
                 ExecEvent::Asked(ask) => format!("asked {}", ask.call),
                 ExecEvent::AskWithdrawn(_) => "withdrawn".to_owned(),
+                ExecEvent::JobChanged(job) => format!("job {}", job.id),
                 ExecEvent::Finished(finished) => format!("finished {}", finished.call.id),
             };
             self.log.push(name.clone());

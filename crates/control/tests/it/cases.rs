@@ -151,7 +151,7 @@ async fn answers_allow_deny_change_and_remember() {
     bench.call("always", "write /w/c", "ok");
     let ask = asked(&mut bench, "always").await;
     let rules = vec![ask.suggestions[0].rule.clone(), "Bash".to_owned()];
-    bench.executor.answer(ask.id, Answer::AllowAlways { rules });
+    bench.executor.answer(ask.id, Answer::AllowAlways { rules, keep: ostler_proto::Keep::Session });
     bench.finished("always").await;
     bench.call("again", "write /w/c", "ok");
     bench.finished("again").await;

@@ -21,6 +21,7 @@ impl Agent {
         if let Some(outcome) = self.limit_reached() {
             return self.end(outcome).await;
         }
+        self.tell_of_jobs().await?;
         let request = self.build_request();
         tracing::debug!(model = request.model, messages = request.messages.len(), "requesting");
         self.parts.executor.begin_answer();
@@ -40,18 +41,23 @@ impl Agent {
         Ok(())
     }
 
-    fn limit_reached(&self) -> Option<TurnOutcome> {
+    pub(super) fn limit_reached(&self) -> Option<TurnOutcome> {
         let turn = self.turn.as_ref()?;
         let limits = &self.parts.limits;
         if let Some(limit) = limits.max_turns.filter(|limit| turn.round_trips >= *limit) {
             return Some(TurnOutcome::MaxTurns { limit });
         }
-        if let Some(limit_usd) = limits.max_budget_usd.filter(|limit| self.ledger.total_usd() >= *limit) {
+        if let Some(limit_usd) = self.spent_budget() {
             return Some(TurnOutcome::BudgetExhausted { limit_usd });
         }
         (turn.failed_calls >= limits.max_failed_calls).then(|| TurnOutcome::Failed {
             message: format!("the last {} tool calls all failed; the turn was stopped", turn.failed_calls),
         })
+    }
+
+    /// The budget, if it is used up.
+    pub(super) fn spent_budget(&self) -> Option<f64> {
+        self.parts.limits.max_budget_usd.filter(|limit| self.ledger.total_usd() >= *limit)
     }
 
     fn build_request(&self) -> Request {

@@ -2,18 +2,19 @@
 //! records what happened and moves the turn to its next phase.
 
 mod answer;
+mod job;
 
 use crate::{
     ledger::Ledger,
     session::{LogError, Session, unknown_outcome},
-    spawn::Limits,
+    spawn::{Lifetime, Limits},
     turn::{Next, Phase, Turn},
 };
 use futures_util::StreamExt;
 use ostler_control::{ExecEvent, Executor, Finished, executor::AfterCall};
 use ostler_model::{Chosen, EventStream, ModelError, Models};
 use ostler_proto::{
-    AgentEvent, Block, Command, EntryId, Json, ModelEvent, SessionEvent, SessionInfo, ToolSpec, TurnEnd,
+    AgentEvent, Block, Command, EntryId, Job, Json, ModelEvent, SessionEvent, SessionInfo, ToolSpec, TurnEnd,
     TurnOutcome, envelope::Denial, session::CallState,
 };
 use std::{collections::VecDeque, pin::Pin, sync::Arc, time::Duration};
@@ -90,6 +91,9 @@ impl Agent {
                 self.give_up(error).await;
             }
         }
+        if let Err(error) = self.end_jobs().await {
+            tracing::warn!(%error, "the end of background commands could not be recorded");
+        }
         self.parts.session.tell(AgentEvent::Closed).await;
     }
 
@@ -104,7 +108,7 @@ impl Agent {
                 command.map_or(Input::FrontendGone, Input::Command)
             }
             event = next_event(stream) => Input::Model(event),
-            event = self.parts.executor.next(), if self.parts.executor.open_calls() > 0 => Input::Tools(event),
+            event = self.parts.executor.next() => Input::Tools(event),
             () = end_of(pause) => Input::PauseOver,
         }
     }
@@ -124,6 +128,10 @@ impl Agent {
                 self.record_if_open(SessionEvent::ModeChanged { mode }).await
             }
             Command::SetModel(name) => self.change_model(&name).await,
+            Command::StopJob(id) => {
+                self.parts.executor.stop_job(&id);
+                Ok(())
+            }
             Command::Interrupt => self.stop(self.interrupted()).await,
             Command::Close => {
                 self.closing = true;
@@ -160,16 +168,20 @@ impl Agent {
             return Ok(());
         }
         let Some((content, id)) = self.queue.pop_front() else { return Ok(()) };
-        self.turn = Some(Turn::new());
-        let info = self.info();
-        self.parts.session.tell(AgentEvent::TurnStarted(info)).await;
-        self.open().await?;
+        self.begin_turn().await?;
         let event = SessionEvent::Prompted { content, meta: false };
         match id {
             Some(id) => self.parts.session.record_as(id, event).await?,
             None => self.parts.session.record(event).await?,
         };
         self.advance().await
+    }
+
+    async fn begin_turn(&mut self) -> Reaction {
+        self.turn = Some(Turn::new());
+        let info = self.info();
+        self.parts.session.tell(AgentEvent::TurnStarted(info)).await;
+        self.open().await
     }
 
     fn info(&self) -> SessionInfo {
@@ -225,6 +237,7 @@ impl Agent {
             }
             ExecEvent::Asked(ask) => session.tell(AgentEvent::Asked(ask)).await,
             ExecEvent::AskWithdrawn(ask) => session.tell(AgentEvent::AskWithdrawn { ask }).await,
+            ExecEvent::JobChanged(job) => return self.on_job(job).await,
             ExecEvent::Finished(finished) => return self.on_finished(finished).await,
         }
         Ok(())
@@ -252,6 +265,7 @@ impl Agent {
 
     /// Moves on when nothing is left to wait for.
     async fn advance(&mut self) -> Reaction {
+        let has_news = self.parts.executor.has_unheard_jobs() && self.limit_reached().is_none();
         let Some(turn) = &mut self.turn else { return Ok(()) };
         let Phase::Draining { then } = &mut turn.phase else { return Ok(()) };
         if self.parts.executor.open_calls() > 0 {
@@ -259,6 +273,8 @@ impl Agent {
         }
         match std::mem::replace(then, Next::Request) {
             Next::Request => self.request().await,
+            // What ended in the meantime is told before the turn does.
+            Next::End(TurnOutcome::Completed) if has_news => self.request().await,
             Next::Wait(pause) => {
                 turn.phase = Phase::Waiting(Box::pin(tokio::time::sleep(pause)));
                 Ok(())
@@ -282,12 +298,16 @@ impl Agent {
             | TurnOutcome::BudgetExhausted { .. }
             | TurnOutcome::Failed { .. } => {}
         }
+        let stopped_jobs = match self.parts.limits.lifetime {
+            Lifetime::Conversation => Vec::new(),
+            Lifetime::OneTurn => self.end_jobs().await?,
+        };
         self.parts.session.sync()?;
-        self.finish_turn(outcome).await;
+        self.finish_turn(outcome, stopped_jobs).await;
         Box::pin(self.start_next_turn()).await
     }
 
-    async fn finish_turn(&mut self, outcome: TurnOutcome) {
+    async fn finish_turn(&mut self, outcome: TurnOutcome, stopped_jobs: Vec<Job>) {
         let Some(turn) = self.turn.take() else { return };
         tracing::info!(round_trips = turn.round_trips, ?outcome, "turn ended");
         let end = TurnEnd {
@@ -301,6 +321,7 @@ impl Agent {
             by_model: self.ledger.by_model.clone(),
             cost_usd: self.ledger.total_usd(),
             denials: turn.denials,
+            stopped_jobs,
         };
         self.parts.session.tell(AgentEvent::TurnEnded(end)).await;
     }
@@ -308,8 +329,9 @@ impl Agent {
     /// The log cannot be written: nothing more may happen that it would not know of.
     async fn give_up(&mut self, error: LogError) {
         self.parts.executor.forget_all().await;
+        self.parts.executor.stop_jobs().await;
         self.queue.clear();
-        self.finish_turn(TurnOutcome::Failed { message: error.to_string() }).await;
+        self.finish_turn(TurnOutcome::Failed { message: error.to_string() }, Vec::new()).await;
     }
 
     fn interrupted(&self) -> TurnOutcome {

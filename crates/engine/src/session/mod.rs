@@ -73,6 +73,11 @@ impl Session {
     }
 }
 
+/// The time of day in milliseconds since 1970.
+pub(crate) fn now_ms() -> u64 {
+    u64::try_from(jiff::Timestamp::now().as_millisecond()).unwrap_or_default()
+}
+
 fn timestamp() -> String {
     format!("{:.3}", jiff::Timestamp::now())
 }

@@ -2,7 +2,8 @@
 
 use crate::stage::*;
 use ostler_proto::{
-    AgentEvent, Answer, AskId, Block, Command, EntryId, Mode, SessionEvent, TurnOutcome, envelope::Denial,
+    AgentEvent, Answer, AskId, Block, Command, EntryId, JobId, Mode, SessionEvent, TurnOutcome,
+    envelope::Denial,
 };
 use ostler_serve::{About, Output, Print, StreamOptions};
 use proptest::prelude::*;
@@ -181,7 +182,7 @@ async fn a_host_answers_questions() {
         let question = asked(stage, 2).await;
         let always = json!({"behavior": "allow", "updatedInput": {"command": "make"}, "updatedPermissions": [suggestion]});
         let command = answer(stage, &question["request_id"], always).await;
-        let expected = Answer::AllowAlways { rules: vec!["Bash(make *)".into()] };
+        let expected = Answer::AllowAlways { rules: vec!["Bash(make *)".into()], keep: ostler_proto::Keep::Session };
         assert_eq!(command, Command::Answer { ask: AskId(2), answer: expected });
 
         let question = asked(stage, 3).await;
@@ -304,4 +305,30 @@ proptest! {
         }));
         prop_assert_eq!(played.exit, 0);
     }
+}
+
+#[tokio::test]
+async fn a_turn_nobody_asked_for_takes_no_prompt_away() {
+    let played = play(dialogue(), async |stage: &mut Stage| {
+        stage.tell(AgentEvent::TurnStarted(info())).await;
+        stage
+            .record("n", SessionEvent::Prompted { content: vec![Block::text("[it ended]")], meta: true })
+            .await;
+        stage.say_user("one").await;
+        let Command::Prompt { content, id } = stage.command().await else { panic!("no prompt") };
+        let waiting = stage_response(stage, json!({"subtype": "interrupt"})).await;
+        assert_eq!(waiting["still_queued"], json!([id]));
+        assert_eq!(stage.command().await, Command::Interrupt);
+        assert_eq!(stage_response(stage, json!({"subtype": "stop_task", "task_id": "b1"})).await, json!({}));
+        assert_eq!(stage.command().await, Command::StopJob(JobId("b1".into())));
+        stage.end_turn(done()).await;
+        stage.tell(AgentEvent::TurnStarted(info())).await;
+        stage.record(id.unwrap().as_str(), SessionEvent::Prompted { content, meta: false }).await;
+        stage.end_turn(done()).await;
+        stage.stdin = None;
+        stage.close().await;
+    })
+    .await;
+    let idle = played.kinds().iter().filter(|kind| *kind == "session_state_changed idle").count();
+    assert_eq!((idle, played.exit), (1, 0), "it is idle only when the prompt has had its turn");
 }

@@ -210,6 +210,7 @@ pub(crate) fn end(outcome: TurnOutcome, text: &str) -> TurnEnd {
         by_model: [("big".to_owned(), spend)].into(),
         cost_usd: 0.0014,
         denials: Vec::new(),
+        stopped_jobs: Vec::new(),
     }
 }
 

@@ -4,8 +4,8 @@ use crate::stage::*;
 use ostler_proto::envelope::Denial;
 use ostler_proto::session::CallState;
 use ostler_proto::{
-    Access, AgentEvent, Block, BlockStart, Decision, ErrorKind, Intent, Json, Mode, ModelEvent, Preview,
-    Reason, SessionEvent, StopReason, TurnEnd, TurnOutcome, Usage,
+    Access, AgentEvent, Block, BlockStart, Decision, ErrorKind, Intent, Job, JobId, JobState, Json, Mode,
+    ModelEvent, Preview, Reason, SessionEvent, StopReason, TurnEnd, TurnOutcome, Usage,
 };
 use ostler_serve::{Output, StreamOptions};
 use serde_json::json;
@@ -304,4 +304,44 @@ async fn no_line_is_longer_than_readers_take() {
     assert!(
         played.frames()[1]["tool_use_result"]["stdout"].as_str().unwrap().contains("left out of this frame")
     );
+}
+
+#[tokio::test]
+async fn jobs_are_told_as_tasks_and_a_turn_they_start_says_so() {
+    let job = |state| Job {
+        id: JobId("b1".into()),
+        call: "toolu_1".into(),
+        command: "make".into(),
+        description: "build".into(),
+        state,
+        ran_for_ms: 1500,
+        output: Some("/k/bash-b1.txt".into()),
+    };
+    let played = play(one_shot(stream()), async |stage: &mut Stage| {
+        stage.start_turn().await;
+        stage.tell(AgentEvent::JobChanged { job: job(JobState::Running), at_ms: 5 }).await;
+        stage.end_turn(done()).await;
+        stage.tell(AgentEvent::JobChanged { job: job(JobState::Exited(2)), at_ms: 7 }).await;
+        stage.tell(AgentEvent::TurnStarted(info())).await;
+        stage
+            .record("n", SessionEvent::Prompted { content: vec![Block::text("[it ended]")], meta: true })
+            .await;
+        stage.end_turn(TurnEnd { stopped_jobs: vec![job(JobState::Stopped)], ..done() }).await;
+        stage.close().await;
+    })
+    .await;
+    let kinds = played.kinds();
+    let ended = ["task_updated", "task_notification", "background_tasks_changed"];
+    assert_eq!(kinds[..4], ["init", "task_started", "background_tasks_changed", "result"]);
+    assert_eq!(kinds[4..7], ended);
+    assert_eq!(kinds[7..], ["init", "result"]);
+    let frames = played.frames();
+    check_keys(&frames[1], &["task_id", "tool_use_id", "description", "task_type", "is_backgrounded"]);
+    assert_eq!(frames[4]["patch"], json!({"status": "failed", "end_time": 7}));
+    check_keys(&frames[5], &["task_id", "tool_use_id", "status", "output_file", "summary", "usage"]);
+    assert_eq!(frames[5]["summary"], "Background command \"build\" failed (exit code 2)");
+    assert_eq!(frames[5]["usage"]["duration_ms"], 1500);
+    assert!(frames[3].get("origin").is_none() && frames[3].get("background_tasks_stopped").is_none());
+    assert_eq!(frames[8]["origin"], json!({"kind": "task-notification"}));
+    assert_eq!(frames[8]["background_tasks_stopped"][0]["command"], "make");
 }

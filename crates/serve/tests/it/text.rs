@@ -108,7 +108,7 @@ big · default · /w
   ⎿ 1 line added, 1 removed
      a
     -b
-    +c
+    +c\\u{1b}]0;x\\u{7}
 ● Bash(rm -rf /)
   ⎿ denied: rule Bash(rm *) from user settings /u/settings.json
 ↻ overloaded; trying again in 1.5 s (1 of 10)
@@ -127,7 +127,7 @@ async fn beside_the_telling_on_stderr_the_answer_stays_alone_on_stdout() {
     let played = play(one_shot(output), run_with_tools).await;
     assert_eq!(played.stdout, "all good\n");
     assert!(played.stderr.contains("\u{1b}[31m-b\u{1b}[0m"), "removed lines are red");
-    assert!(!played.stderr.contains('\u{7}') && !played.stderr.contains("]0;x"));
+    assert!(!played.stderr.contains('\u{7}') && !played.stderr.contains("\u{1b}]0;x"));
 }
 
 #[tokio::test]
@@ -167,7 +167,8 @@ async fn a_person_answers_at_the_terminal() {
         assert_eq!(stage.command().await, Command::Answer { ask: AskId(1), answer: no });
         assert!(stage.stderr_until("> ").await.contains("make test"));
         stage.write("a\n").await;
-        let always = Answer::AllowAlways { rules: vec!["Bash(make *)".into()] };
+        let always =
+            Answer::AllowAlways { rules: vec!["Bash(make *)".into()], keep: ostler_proto::Keep::Session };
         assert_eq!(stage.command().await, Command::Answer { ask: AskId(2), answer: always });
         stage.tell(AgentEvent::Asked(ask(3, "make clean"))).await;
         stage.stderr_until("> ").await;

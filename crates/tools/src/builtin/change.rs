@@ -3,29 +3,35 @@
 //! replacements happen or none.
 
 use super::{
-    MAX_WHOLE,
+    EditNeeds, MAX_WHOLE,
     diff::{Diff, diff, diff_at},
-    draft::{Draft, line_of, visible},
+    draft::{Draft, column, line_of, visible},
+    index::Index,
     matching::{Found, find, overlaps_itself},
-    near::{near_misses, short},
+    near::near_misses,
+    search::missing,
     shown,
+    snippet::snippet,
     source::Source,
 };
 use crate::{
     PlanContext,
-    host::{Expected, HostError, Lines, Replacement, Standing, Version, blocking, read_opened},
+    host::{
+        Edited, Expected, Hash, Host, HostError, Kind, Lines, Replacement, Standing, Version, blocking,
+        read_opened,
+    },
 };
-use memchr::{memchr, memchr_iter, memrchr};
-use ostler_proto::{PathFact, ToolError};
+use memchr::memchr_iter;
+use ostler_proto::{Json, PathFact, ToolError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::{borrow::Cow, fmt::Write, ops::Range, sync::Arc};
+use std::{borrow::Cow, ops::Range, path::Path, sync::Arc};
 
-/// How much of the changed parts is shown: lines around each, and in all.
-const AROUND: usize = 4;
-const MAX_SNIPPET: usize = 60;
 /// How many of the places found are named.
 const MAX_PLACES: usize = 20;
+/// From how many steps on a text of how many bytes is searched for all of them at once.
+const MANY: usize = 4;
+const LONG: usize = 16 * 1024;
 
 /// One replacement.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
@@ -47,6 +53,7 @@ pub(super) struct Step {
 pub(super) struct Job {
     pub(super) fact: PathFact,
     pub(super) steps: Vec<Step>,
+    pub(super) needs: EditNeeds,
     pub(super) cx: PlanContext,
 }
 
@@ -54,16 +61,23 @@ pub(super) struct Job {
 pub(super) struct Change {
     expected: Expected,
     /// The text before; nothing for a new file.
-    pub(super) original: Option<String>,
+    original: Option<Arc<String>>,
     bytes: Vec<u8>,
     pub(super) diff: Diff,
     /// The changed parts as they read now, numbered.
     pub(super) snippet: String,
     /// In how many places something is replaced.
     pub(super) places: usize,
-    /// For each step, the lines it starts on and by how many each place made the file longer.
-    moves: Vec<Vec<(usize, isize)>>,
+    /// For each step, what gave way to what.
+    edits: Vec<Vec<Edited>>,
     lines: usize,
+}
+
+/// The steps of a job, taken.
+struct Taken {
+    draft: Draft,
+    places: usize,
+    edits: Vec<Vec<Edited>>,
 }
 
 /// Why a step cannot be taken.
@@ -104,7 +118,7 @@ async fn put(jobs: &[Arc<Job>], changes: &mut [Change]) -> Result<Vec<Version>, 
         .map(|(job, change)| Replacement {
             target: job.fact.target.clone(),
             bytes: std::mem::take(&mut change.bytes),
-            expected: change.expected,
+            expected: change.expected.clone(),
         })
         .collect();
     let Some(job) = jobs.first() else { return Ok(Vec::new()) };
@@ -117,21 +131,46 @@ async fn put(jobs: &[Arc<Job>], changes: &mut [Change]) -> Result<Vec<Version>, 
     }
 }
 
+impl Change {
+    /// Whether the file was there before.
+    pub(super) fn is_edit(&self) -> bool {
+        self.original.is_some()
+    }
+
+    /// The text before and the difference, as programs get them. They may be long, so they are given away.
+    pub(super) fn into_structured(self) -> (Json, Json) {
+        // Nobody else holds the text once the file is replaced.
+        let original = self.original.map(Arc::unwrap_or_clone).unwrap_or_default();
+        (original.into(), self.diff.hunks.into())
+    }
+}
+
 impl Job {
     /// Reads the file and works the steps out.
     pub(super) async fn change(self: &Arc<Self>) -> Result<Change, ToolError> {
         let job = Arc::clone(self);
-        match self.cx.host.open(&self.fact.target).await {
-            Err(HostError::Missing(_)) => blocking(move || job.create()).await,
-            Err(error) => Err(error.into()),
-            Ok(opened) => {
-                blocking(move || {
-                    let (_, bytes) = read_opened(opened, job.fact.target.clone(), MAX_WHOLE)?;
-                    job.edit(Expected::Content(blake3::hash(&bytes)), bytes)
-                })
-                .await
-            }
+        let (host, target) = (&self.cx.host, &self.fact.target);
+        // What the model has never seen is not even opened.
+        if self.cx.files.version(target).is_none() && is_file(host.as_ref(), target).await? {
+            return Err(self.unread());
         }
+        let opening = host.open(target);
+        let changed = blocking(move || -> Result<Result<Change, ToolError>, HostError> {
+            let (_, bytes) = match opening() {
+                Err(HostError::Missing(_)) if job.creates() => return Ok(job.create()),
+                opened => read_opened(opened?, job.fact.target.clone(), MAX_WHOLE)?,
+            };
+            Ok(job.edit(bytes))
+        });
+        match changed.await {
+            Err(HostError::Missing(_)) => Err(missing(&self.fact, &self.cx).await),
+            changed => changed?,
+        }
+    }
+
+    /// Whether the first step makes a new file.
+    fn creates(&self) -> bool {
+        self.steps.first().is_some_and(|first| first.old_string.is_empty())
     }
 
     fn record(&self, change: &Change, version: Version) {
@@ -140,23 +179,21 @@ impl Job {
             files.record_written(target, version, change.lines);
             return;
         }
-        for moves in &change.moves {
-            files.record_edited(target, version, moves);
+        for edits in &change.edits {
+            files.record_edited(target, version, edits);
         }
     }
 
     /// Works out a new file: the first step gives its content.
     fn create(&self) -> Result<Change, ToolError> {
-        let Some((first, rest)) = self.steps.split_first().filter(|(first, _)| first.old_string.is_empty())
-        else {
-            return Err(ToolError::Failed(format!("{} does not exist", self.path())));
+        let [first, rest @ ..] = self.steps.as_slice() else {
+            return Err(ToolError::Failed(format!("there are no edits for {}", self.path())));
         };
         if first.new_string.is_empty() && !rest.is_empty() {
             return Err(self.failed(0, &Problem::Nothing));
         }
-        let mut draft = Draft::new(&first.new_string);
-        let lines = Lines::first(line_count(draft.text()));
-        let (places, _) = self.take(&mut draft, 1, lines)?;
+        let start = || self.draft(&first.new_string);
+        let Taken { draft, places, .. } = self.take(start, 1, Lines::first(line_count(&first.new_string)))?;
         let snippet = snippet(&draft);
         let text = draft.into_raw();
         Ok(Change {
@@ -165,29 +202,24 @@ impl Job {
             diff: diff(&self.name(), "", &text),
             snippet,
             places: places + 1,
-            moves: Vec::new(),
+            edits: Vec::new(),
             lines: line_count(&text),
             bytes: text.into_bytes(),
         })
     }
 
-    fn edit(&self, expected: Expected, bytes: Vec<u8>) -> Result<Change, ToolError> {
-        let seen = self.seen(expected)?;
+    fn edit(&self, bytes: Vec<u8>) -> Result<Change, ToolError> {
+        let hash = blake3::hash(&bytes);
+        let seen = self.seen(hash)?;
         let refused =
             |reason: String| ToolError::Failed(format!("{} cannot be edited: {reason}", self.path()));
         let source = Source::decode(bytes).map_err(refused)?;
-        let mut draft = Draft::new(source.text());
-        let before =
-            if draft.is_raw() { Cow::Borrowed(source.text()) } else { draft.text().to_owned().into() };
-        let is_filled = self.steps.first().is_some_and(|first| first.old_string.is_empty());
-        if is_filled {
-            if !source.text().is_empty() {
-                return Err(self.failed(0, &Problem::Creates));
-            }
-            draft.fill(&visible(&self.steps[0].new_string));
+        if let Some(first) = self.steps.first().filter(|first| first.old_string.is_empty()) {
+            return self.fill(first, Expected::Content(hash), &source);
         }
-        let known = if is_filled { Lines::first(line_count(draft.text())) } else { seen };
-        let (places, moves) = self.take(&mut draft, usize::from(is_filled), known)?;
+        self.check_whole(&seen, line_count(source.text()))?;
+        let Taken { draft, places, edits } = self.take(|| self.draft(source.text()), 0, seen)?;
+        let before = draft.text_of(source.text());
         let diff = diff_at(&self.name(), &before, draft.text(), draft.changed());
         let (snippet, lines) = (snippet(&draft), line_count(draft.text()));
         let edited = draft.into_raw();
@@ -198,92 +230,119 @@ impl Job {
             )));
         }
         let bytes = source.encode(edited).map_err(refused)?;
-        Ok(Change {
-            expected,
-            bytes,
-            diff,
-            snippet,
-            places: places + usize::from(is_filled),
-            // A file that was filled is known as a whole, like a new one.
-            original: (!is_filled).then(|| source.into_raw()),
-            lines,
-            moves,
-        })
+        let is_as_written = source.is_as_written();
+        let text = Arc::new(source.into_raw());
+        let original = Some(Arc::clone(&text));
+        let expected = if is_as_written { Expected::Text { hash, text } } else { Expected::Content(hash) };
+        Ok(Change { expected, original, bytes, diff, snippet, places, edits, lines })
+    }
+
+    /// Works out the first content of an empty file, which then is known as a whole, like a new one.
+    fn fill(&self, first: &Step, expected: Expected, source: &Source) -> Result<Change, ToolError> {
+        if !source.text().is_empty() {
+            return Err(self.failed(0, &Problem::Creates));
+        }
+        let change = self.create()?;
+        if first.new_string.is_empty() {
+            return Err(self.failed(0, &Problem::Nothing));
+        }
+        let text = String::from_utf8_lossy(&change.bytes).into_owned();
+        let bytes = source
+            .encode(text)
+            .map_err(|reason| ToolError::Failed(format!("{} cannot be edited: {reason}", self.path())))?;
+        Ok(Change { expected, bytes, ..change })
+    }
+
+    fn draft(&self, raw: &str) -> Draft {
+        let wanted = self.steps.iter().flat_map(|step| [step.old_string.as_str(), step.new_string.as_str()]);
+        Draft::new(raw, wanted)
     }
 
     /// The lines of this content that the model has seen.
-    fn seen(&self, expected: Expected) -> Result<Lines, ToolError> {
-        let standing = match expected {
-            Expected::Absent => Standing::Unseen,
-            Expected::Content(hash) => self.cx.files.standing(&self.fact.target, hash),
-        };
+    fn seen(&self, hash: Hash) -> Result<Lines, ToolError> {
         let path = self.path();
-        match standing {
+        match self.cx.files.standing(&self.fact.target, hash) {
             Standing::Current(lines) => Ok(lines),
-            Standing::Unseen => {
-                Err(ToolError::Failed(format!("{path} has not been read; read it before editing it")))
-            }
+            Standing::Unseen => Err(self.unread()),
             Standing::Changed => Err(ToolError::Failed(format!(
                 "{path} changed on disk since it was read; read it again first"
             ))),
         }
     }
 
-    /// Takes the steps from `from` on. Returns in how many places, and how lines moved.
-    #[expect(clippy::type_complexity, reason = "the pair is taken apart at once")]
-    fn take(
-        &self,
-        draft: &mut Draft,
-        from: usize,
-        mut seen: Lines,
-    ) -> Result<(usize, Vec<Vec<(usize, isize)>>), ToolError> {
-        let (mut places, mut all_moves) = (0, Vec::new());
-        // Needed only to say which of several steps is in the way of another.
-        let start = (self.steps.len() > from + 1).then(|| draft.clone());
-        for (index, step) in self.steps.iter().enumerate().skip(from) {
-            let moves = match take_step(draft, step, &seen) {
-                Ok(moves) => moves,
+    /// Where the settings demand it, makes sure that all lines were seen.
+    fn check_whole(&self, seen: &Lines, total: usize) -> Result<(), ToolError> {
+        match self.needs {
+            EditNeeds::WholeFile if !seen.cover(&(0..total)) => Err(ToolError::Failed(format!(
+                "{} (the setting requireFullRead demands that a file is read as a whole before it is edited)",
+                partly_read(&self.fact.requested, seen, total)
+            ))),
+            EditNeeds::WholeFile | EditNeeds::TouchedLines => Ok(()),
+        }
+    }
+
+    fn unread(&self) -> ToolError {
+        ToolError::Failed(format!("{} has not been read; read it before editing it", self.path()))
+    }
+
+    /// Takes the steps from `from` on, beginning with the draft that `start` makes.
+    fn take(&self, start: impl Fn() -> Draft, from: usize, mut seen: Lines) -> Result<Taken, ToolError> {
+        let mut draft = start();
+        let (mut places, mut all_edits) = (0, Vec::new());
+        let index = self.index(&draft, from);
+        for (number, step) in self.steps.iter().enumerate().skip(from) {
+            let known = index.as_ref().map(|index| index.places(number - from));
+            let edits = match take_step(&mut draft, step, known, &seen) {
+                Ok(edits) => edits,
                 Err(problem) => {
-                    let error = self.failed(index, &problem);
-                    return Err(match start {
-                        None => error,
-                        Some(start) => self.blame(error, start, from..index, &problem),
-                    });
+                    return Err(self.blame(start(), from..number, &problem));
                 }
             };
-            seen = seen.moved(&moves);
-            places += moves.len();
-            all_moves.push(moves);
+            seen = seen.moved(&edits);
+            places += edits.len();
+            all_edits.push(edits);
         }
-        Ok((places, all_moves))
+        Ok(Taken { draft, places, edits: all_edits })
+    }
+
+    /// Where the steps find their texts, if it is worth looking for all at once.
+    fn index(&self, draft: &Draft, from: usize) -> Option<Index> {
+        let steps = &self.steps[from..];
+        let is_long = steps.len() >= MANY && draft.text().len() >= LONG;
+        if !is_long || steps.iter().any(|step| step.old_string.is_empty()) {
+            return None;
+        }
+        let wanted: Vec<Cow<'_, str>> = steps.iter().map(|step| draft.spelled(&step.old_string)).collect();
+        let wanted: Vec<&str> = wanted.iter().map(Cow::as_ref).collect();
+        Some(Index::of(draft.text(), &wanted))
     }
 
     /// The error of the step after `earlier`, and whether one of those is behind it.
-    fn blame(
-        &self,
-        error: ToolError,
-        mut draft: Draft,
-        earlier: Range<usize>,
-        problem: &Problem,
-    ) -> ToolError {
-        let what = match problem {
-            Problem::NotFound { .. } => "changed the text it speaks of",
+    fn blame(&self, mut draft: Draft, earlier: Range<usize>, problem: &Problem) -> ToolError {
+        let number = earlier.end;
+        let (step, error) = (&self.steps[number], self.failed(number, problem));
+        // What comes near says less than who is to blame.
+        let (bare, what) = match problem {
+            Problem::NotFound { .. } => (
+                self.failed(number, &Problem::NotFound { near: String::new() }),
+                "changed the text it speaks of",
+            ),
             Problem::TooMany { .. } | Problem::Miscounted { .. } | Problem::Overlaps { .. } => {
-                "changed in how many places it stands"
+                (error.clone(), "changed in how many places it stands")
             }
             Problem::Nothing | Problem::Creates | Problem::Unseen { .. } => return error,
         };
-        let step = &self.steps[earlier.end];
         if locate(&draft, step, None).is_err() {
             return error;
         }
         for index in earlier {
             if let Ok(found) = locate(&draft, &self.steps[index], None) {
-                draft.replace(&found, &visible(&self.steps[index].new_string));
+                let new = draft.spelled(&self.steps[index].new_string);
+                draft.replace(&found, &new);
             }
             if locate(&draft, step, None).is_err() {
                 return ToolError::Failed(format!(
-                    "{error}; it would have matched, but edit {} {what}: join the two, or change their order",
+                    "{bare}; it would have matched, but edit {} {what}: join the two, or change their order",
                     index + 1
                 ));
             }
@@ -291,12 +350,17 @@ impl Job {
         error
     }
 
-    fn failed(&self, index: usize, problem: &Problem) -> ToolError {
-        let path = self.path();
-        let which = match self.steps.len() {
+    /// Which of several steps an error speaks of.
+    fn which(&self, index: usize) -> String {
+        match self.steps.len() {
             1 => String::new(),
             count => format!("edit {} of {count} failed and nothing was changed: ", index + 1),
-        };
+        }
+    }
+
+    fn failed(&self, index: usize, problem: &Problem) -> ToolError {
+        let path = self.path();
+        let which = self.which(index);
         let numbers = |lines: &[usize]| {
             let named: Vec<String> =
                 lines.iter().take(MAX_PLACES).map(|line| (line + 1).to_string()).collect();
@@ -322,11 +386,19 @@ impl Job {
                  add text around it to say which one",
                 line + 1
             ),
-            Problem::Unseen { lines, seen } => format!(
-                "{which}lines {}-{} of {path} have not been read (only {seen}); read them before editing them",
-                lines.start + 1,
-                lines.end
-            ),
+            Problem::Unseen { lines, seen } => match seen.first_cut(lines) {
+                Some(line) => format!(
+                    "{which}line {} of {path} is too long and was shown only in part, and this edit goes beyond \
+                     that part; read more of it with offset {} and limit 1, or change it with a command",
+                    line + 1,
+                    line + 1
+                ),
+                None => format!(
+                    "{which}lines {}-{} of {path} have not been read (only {seen}); read them before editing them",
+                    lines.start + 1,
+                    lines.end
+                ),
+            },
         })
     }
 
@@ -339,23 +411,24 @@ impl Job {
     }
 }
 
-/// Where a step would replace something. Near misses are looked for among the lines seen.
-fn locate(draft: &Draft, step: &Step, seen: Option<&Lines>) -> Result<Found, Problem> {
-    let old = visible(&step.old_string);
+/// Where a step would replace something. `places` is where its text stood before anything was
+/// changed, if that is known.
+fn locate(draft: &Draft, step: &Step, places: Option<&[usize]>) -> Result<Found, Problem> {
+    let old = draft.spelled(&step.old_string);
     if old.is_empty() {
         return Err(Problem::Creates);
     }
-    if old == visible(&step.new_string) {
+    if old == draft.spelled(&step.new_string) {
         return Err(Problem::Nothing);
     }
     let text = draft.text();
-    let found = find(text, &old);
+    let found = match places {
+        Some(places) => draft.find(&old, places),
+        None => find(text, &old),
+    };
     let lines = |found: &Found| found.ranges.iter().map(|range| line_of(text, range.start)).collect();
     match (found.ranges.as_slice(), step.expected_replacements) {
-        ([], _) => {
-            let near = seen.map(|seen| near_misses(text, &old, seen)).unwrap_or_default();
-            Err(Problem::NotFound { near })
-        }
+        ([], _) => Err(Problem::NotFound { near: String::new() }),
         (ranges, Some(wanted)) if ranges.len() != wanted => {
             Err(Problem::Miscounted { found: ranges.len(), wanted })
         }
@@ -369,82 +442,56 @@ fn locate(draft: &Draft, step: &Step, seen: Option<&Lines>) -> Result<Found, Pro
     }
 }
 
-/// Takes one step. Returns the line each place starts on and by how many lines it became longer.
-fn take_step(draft: &mut Draft, step: &Step, seen: &Lines) -> Result<Vec<(usize, isize)>, Problem> {
-    let found = locate(draft, step, Some(seen))?;
-    let new = visible(&step.new_string);
+/// Takes one step. Returns what gave way to what, from front to back.
+fn take_step(
+    draft: &mut Draft,
+    step: &Step,
+    places: Option<&[usize]>,
+    seen: &Lines,
+) -> Result<Vec<Edited>, Problem> {
+    let found = locate(draft, step, places).map_err(|problem| {
+        if let Problem::NotFound { .. } = problem {
+            let near = near_misses(&visible(draft.text()), &visible(&step.old_string), seen);
+            return Problem::NotFound { near };
+        }
+        problem
+    })?;
     let bytes = draft.text().as_bytes();
-    let count = |range: Range<usize>| memchr_iter(b'\n', &bytes[range]).count();
-    let added = memchr_iter(b'\n', new.as_bytes()).count();
-    let mut moves = Vec::with_capacity(found.ranges.len());
+    let newlines = |range: Range<usize>| memchr_iter(b'\n', &bytes[range]).count();
     let mut position = found.ranges.first().map_or(0, |first| first.start);
     let mut line = draft.line_at(position);
     for range in &found.ranges {
-        line += count(position..range.start);
+        line += newlines(position..range.start);
         position = range.start;
-        let touched = line..line + count(range.start..range.end - 1) + 1;
-        if !seen.cover(&touched) {
-            return Err(Problem::Unseen { lines: touched, seen: seen.clone() });
+        // A newline belongs to the line it ends.
+        let lines = line..line + newlines(range.start..range.end - 1) + 1;
+        if !seen.cover_text(&lines, column(draft.text(), range.end - 1) + 1) {
+            return Err(Problem::Unseen { lines, seen: seen.clone() });
         }
-        moves.push((line, added.cast_signed() - count(range.clone()).cast_signed()));
     }
-    draft.replace(&found, &new);
-    Ok(moves)
+    let new = draft.spelled(&step.new_string);
+    Ok(draft.replace(&found, &new))
+}
+
+/// Whether a file stands at a path, looked at without opening it.
+pub(super) async fn is_file(host: &dyn Host, target: &Path) -> Result<bool, HostError> {
+    Ok(host.stat(target).await?.is_some_and(|stat| stat.kind == Kind::File))
+}
+
+/// Says which lines of a file were not read, and how to read them.
+pub(super) fn partly_read(path: &Path, lines: &Lines, total: usize) -> String {
+    let path = path.display();
+    match lines.first_cut(&(0..total)) {
+        Some(line) => format!(
+            "line {} of {path} is too long and was shown only in part; read more of it with offset {} and limit 1",
+            line + 1,
+            line + 1
+        ),
+        None => format!("of {path} only lines {lines} of {total} were read; read the rest first"),
+    }
 }
 
 /// Lines as `Read` counts them: what follows a last newline is a line too.
 pub(super) fn line_count(text: &str) -> usize {
     memchr_iter(b'\n', text.as_bytes()).count() + 1
-}
-
-/// The changed parts, numbered, with some lines around them.
-fn snippet(draft: &Draft) -> String {
-    let text = draft.text();
-    let (mut shown, mut count, mut done) = (String::new(), 0, 0);
-    for part in draft.changed() {
-        let start = line_start(text, part.new.start).max(done);
-        let end = line_end(text, part.new.end);
-        if start > done && count > 0 {
-            shown.push_str("…\n");
-        }
-        let number = line_of(text, start);
-        let lines =
-            text[start..end].strip_suffix('\n').filter(|_| end < text.len()).unwrap_or(&text[start..end]);
-        for (index, line) in lines.split('\n').enumerate().filter(|_| start < end) {
-            if count == MAX_SNIPPET {
-                shown.push('…');
-                return shown;
-            }
-            count += 1;
-            // Writing to a string cannot fail.
-            let _ = writeln!(shown, "{}\t{}", number + index + 1, short(line));
-        }
-        done = end;
-    }
-    shown.truncate(shown.trim_end_matches('\n').len());
-    shown
-}
-
-/// Where the lines shown before a position start.
-fn line_start(text: &str, position: usize) -> usize {
-    let mut start = position;
-    for _ in 0..=AROUND {
-        match memrchr(b'\n', &text.as_bytes()[..start]) {
-            Some(newline) => start = newline,
-            None => return 0,
-        }
-    }
-    start + 1
-}
-
-/// Where the lines shown after a position end.
-fn line_end(text: &str, position: usize) -> usize {
-    let mut end = position;
-    for _ in 0..=AROUND {
-        match memchr(b'\n', &text.as_bytes()[end..]) {
-            Some(newline) => end += newline + 1,
-            None => return text.len(),
-        }
-    }
-    end
 }

@@ -225,7 +225,7 @@ mod tests {
             old in "([abcd]{0,2}\n){0,60}",
             steps in prop::collection::vec(("[abcd\n]{1,4}", "[abcx\n]{0,4}"), 1..5),
         ) {
-            let mut draft = Draft::new(&old);
+            let mut draft = Draft::new(&old, std::iter::empty());
             for (from, to) in steps {
                 let mut found = find(draft.text(), &from);
                 found.ranges.truncate(2);

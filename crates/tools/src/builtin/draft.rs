@@ -1,19 +1,34 @@
 //! A text while it is edited, as the model sees it: every line ending a newline. It remembers how
 //! each line really ends and what was changed, so that all the rest comes back byte for byte.
 
-use super::matching::{By, Found, in_style_of};
+use super::{
+    index::all_places,
+    matching::{By, Found, find, in_style_of},
+};
+use crate::host::{Edited, Spot};
 use memchr::{memchr, memchr_iter, memrchr};
 use std::{borrow::Cow, ops::Range};
 
 /// A text while it is edited.
 #[derive(Debug, Clone)]
 pub(super) struct Draft {
+    /// As the model sees it, or as it is in the file where all its lines end alike: see [`Ends`].
     text: String,
-    /// Each newline of `text`, by position, that is a return and a newline in the file.
-    returns: Vec<usize>,
+    ends: Ends,
     changed: Vec<Changed>,
     /// A position and the line it is on, near the last change.
     mark: (usize, usize),
+}
+
+/// How the lines of a draft end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Ends {
+    /// With a newline.
+    Newlines,
+    /// With a return and a newline, which both are in the draft.
+    Returns,
+    /// Some with a return, which is not in the draft: each such newline by its position.
+    Mixed(Vec<usize>),
 }
 
 /// A part that differs from the text as it was; parts are ascending and do not touch.
@@ -59,35 +74,124 @@ fn without_returns(text: &str) -> (Cow<'_, str>, Vec<usize>) {
     (Cow::Owned(visible), returns)
 }
 
+/// Whether some return has no newline behind it.
+fn has_lone_return(text: &str) -> bool {
+    memchr_iter(b'\r', text.as_bytes()).any(|at| text.as_bytes().get(at + 1) != Some(&b'\n'))
+}
+
+/// Whether there are newlines, each with a return before it.
+fn ends_with_returns(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    let mut newlines = memchr_iter(b'\n', bytes).peekable();
+    newlines.peek().is_some() && newlines.all(|at| at > 0 && bytes[at - 1] == b'\r')
+}
+
 /// The line, counted from 0, that a position is on.
 pub(super) fn line_of(text: &str, position: usize) -> usize {
     memchr_iter(b'\n', &text.as_bytes()[..position]).count()
 }
 
 impl Draft {
-    /// `raw` is the text as it is in the file.
-    pub(super) fn new(raw: &str) -> Self {
-        let (text, returns) = without_returns(raw);
-        let text = match text {
-            Cow::Owned(text) => text,
-            Cow::Borrowed(raw) => {
-                // Most edits make a text a little longer; room for that saves moving it all.
-                let mut text = String::with_capacity(raw.len() + raw.len() / 16 + 1024);
-                text.push_str(raw);
-                text
-            }
+    /// `raw` is the text as it is in the file; `wanted` is all that will be looked for or put in.
+    pub(super) fn new<'a>(raw: &str, mut wanted: impl Iterator<Item = &'a str>) -> Self {
+        let (text, ends) = if memchr(b'\r', raw.as_bytes()).is_none() {
+            (with_room(raw), Ends::Newlines)
+        } else if ends_with_returns(raw) && !wanted.any(has_lone_return) {
+            (with_room(raw), Ends::Returns)
+        } else {
+            let (text, returns) = without_returns(raw);
+            (text.into_owned(), Ends::Mixed(returns))
         };
-        Self { text, returns, changed: Vec::new(), mark: (0, 0) }
+        Self { text, ends, changed: Vec::new(), mark: (0, 0) }
     }
 
-    /// As the model sees it.
+    /// The text that is searched and changed.
     pub(super) fn text(&self) -> &str {
         &self.text
     }
 
-    /// Whether it is in the file as the model sees it.
-    pub(super) fn is_raw(&self) -> bool {
-        self.returns.is_empty()
+    /// A text of the model's as it would stand in [`Draft::text`].
+    pub(super) fn spelled<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        let visible = visible(text);
+        if self.ends == Ends::Returns && visible.contains('\n') {
+            return Cow::Owned(visible.replace('\n', "\r\n"));
+        }
+        visible
+    }
+
+    /// What [`Draft::text`] would be of another content of the same file.
+    pub(super) fn text_of<'a>(&self, raw: &'a str) -> Cow<'a, str> {
+        match self.ends {
+            Ends::Newlines | Ends::Returns => Cow::Borrowed(raw),
+            Ends::Mixed(_) => visible(raw),
+        }
+    }
+
+    /// A line of [`Draft::text`] as the model sees it.
+    pub(super) fn visible_line<'a>(&self, line: &'a str) -> &'a str {
+        match self.ends {
+            Ends::Returns => line.strip_suffix('\r').unwrap_or(line),
+            Ends::Newlines | Ends::Mixed(_) => line,
+        }
+    }
+
+    /// Where a text stands, as [`find`] would say it. `places` are all places where it stood before
+    /// anything was changed.
+    pub(super) fn find(&self, old: &str, places: &[usize]) -> Found {
+        let length = old.len();
+        let mut starts = self.unchanged(places, length);
+        for window in self.windows(length) {
+            let found = all_places(&self.text[window.clone()], old).into_iter().map(|at| window.start + at);
+            starts.extend(found.filter(|start| self.is_new(*start..start + length)));
+        }
+        if starts.is_empty() {
+            // It may still stand there with other quotes.
+            return find(&self.text, old);
+        }
+        starts.sort_unstable();
+        let mut ranges: Vec<Range<usize>> = Vec::new();
+        for start in starts {
+            if ranges.last().is_none_or(|last| last.end <= start) {
+                ranges.push(start..start + length);
+            }
+        }
+        Found { ranges, by: By::Text }
+    }
+
+    /// Where those of some places that are as they were are now.
+    fn unchanged(&self, places: &[usize], length: usize) -> Vec<usize> {
+        let (mut next, mut shift) = (0, 0_isize);
+        let mut starts = Vec::with_capacity(places.len());
+        for start in places {
+            while let Some(change) = self.changed.get(next).filter(|change| change.old.end <= *start) {
+                shift += change.new.len().cast_signed() - change.old.len().cast_signed();
+                next += 1;
+            }
+            if self.changed.get(next).is_none_or(|change| start + length <= change.old.start) {
+                starts.push(start.saturating_add_signed(shift));
+            }
+        }
+        starts
+    }
+
+    /// The parts of the text where something of a length may touch what was changed.
+    fn windows(&self, length: usize) -> Vec<Range<usize>> {
+        let mut windows: Vec<Range<usize>> = Vec::new();
+        for Changed { new, .. } in &self.changed {
+            let start = self.text.floor_char_boundary(new.start.saturating_sub(length));
+            let end = self.text.ceil_char_boundary(new.end.saturating_add(length));
+            match windows.last_mut().filter(|last| start <= last.end) {
+                Some(last) => last.end = end,
+                None => windows.push(start..end),
+            }
+        }
+        windows
+    }
+
+    /// Whether a range holds something that was changed, or lies across a place where something
+    /// was taken out.
+    fn is_new(&self, range: Range<usize>) -> bool {
+        self.changed.iter().any(|Changed { new, .. }| range.start < new.end && new.start < range.end)
     }
 
     /// The line, counted from 0, that a position is on.
@@ -110,12 +214,10 @@ impl Draft {
 
     /// As it is to be in the file.
     pub(super) fn into_raw(self) -> String {
-        if self.is_raw() {
-            return self.text;
-        }
-        let mut raw = String::with_capacity(self.text.len() + self.returns.len());
+        let Ends::Mixed(returns) = self.ends else { return self.text };
+        let mut raw = String::with_capacity(self.text.len() + returns.len());
         let mut done = 0;
-        for newline in &self.returns {
+        for newline in &returns {
             raw.push_str(&self.text[done..*newline]);
             raw.push('\r');
             done = *newline;
@@ -124,27 +226,22 @@ impl Draft {
         raw
     }
 
-    /// Gives an empty text its content.
-    pub(super) fn fill(&mut self, text: &str) {
-        self.changed = vec![Changed { old: 0..0, new: 0..text.len() }];
-        text.clone_into(&mut self.text);
-    }
-
-    /// Puts `new` wherever the old text was found. What both have in common keeps the line ends
-    /// and quotes it has; what is new takes those around it.
-    pub(super) fn replace(&mut self, found: &Found, new: &str) {
+    /// Puts `new`, spelled as here, wherever the old text was found. What both have in common keeps
+    /// the line ends and quotes it has; what is new takes those around it. Says what gave way to what.
+    pub(super) fn replace(&mut self, found: &Found, new: &str) -> Vec<Edited> {
         let pieces: Vec<Piece> =
             found.ranges.iter().map(|range| self.piece(range.clone(), found.by, new)).collect();
-        if let Some(first) = pieces.first() {
-            self.mark = (first.range.start, self.line_at(first.range.start));
+        let edits = self.edits(&pieces);
+        if let (Some(first), Some(edit)) = (pieces.first(), edits.first()) {
+            self.mark = (first.range.start, edit.line);
         }
         self.changed = compose(&self.changed, &pieces);
-        if !self.returns.is_empty() {
-            move_returns(&mut self.returns, &pieces);
+        if let Ends::Mixed(returns) = &mut self.ends {
+            move_returns(returns, &pieces);
         }
         if let [Piece { range, text, .. }] = pieces.as_slice() {
             self.text.replace_range(range.clone(), text);
-            return;
+            return edits;
         }
         let longer = pieces.iter().map(|piece| piece.text.len()).sum::<usize>();
         let mut text = String::with_capacity(self.text.len() + longer);
@@ -156,13 +253,38 @@ impl Draft {
         }
         text.push_str(&self.text[done..]);
         self.text = text;
+        edits
+    }
+
+    /// What the pieces do to the lines, each counted in the text as it is before any of them.
+    fn edits(&self, pieces: &[Piece]) -> Vec<Edited> {
+        let bytes = self.text.as_bytes();
+        let newlines = |range: Range<usize>| memchr_iter(b'\n', &bytes[range]).count();
+        let mut position = pieces.first().map_or(0, |first| first.range.start);
+        let mut line = self.line_at(position);
+        let mut edits = Vec::with_capacity(pieces.len());
+        for Piece { range, text, .. } in pieces {
+            line += newlines(position..range.start);
+            position = range.start;
+            let old_end =
+                Spot { line: line + newlines(range.clone()), column: column(&self.text, range.end) };
+            let added = memchr_iter(b'\n', text.as_bytes()).count();
+            let before = if added == 0 { column(&self.text, range.start) } else { 0 };
+            let new_end = Spot { line: line + added, column: before + column(text, text.len()) };
+            edits.push(Edited { line, old_end, new_end });
+        }
+        edits
     }
 
     fn piece(&self, range: Range<usize>, by: By, new: &str) -> Piece {
-        let within = &self.returns[before(&self.returns, range.start)..before(&self.returns, range.end)];
+        let returns: &[usize] = match &self.ends {
+            Ends::Newlines | Ends::Returns => &[],
+            Ends::Mixed(returns) => returns,
+        };
+        let within = &returns[before(returns, range.start)..before(returns, range.end)];
         let newlines = memchr_iter(b'\n', &self.text.as_bytes()[range.clone()]).count();
         let is_uniform = within.is_empty() || within.len() == newlines;
-        let ending = self.ending_around(&range);
+        let ending = ending_around(&self.text, returns, &range);
         match by {
             By::Text if is_uniform => {
                 let returns = match ending {
@@ -188,32 +310,44 @@ impl Draft {
             }
         }
     }
+}
 
-    /// How new lines end where a range is: as most lines within it, or else as most of the line
-    /// itself and those next to it.
-    fn ending_around(&self, range: &Range<usize>) -> Ending {
-        if self.returns.is_empty() {
-            return Ending::Newline;
-        }
-        let bytes = self.text.as_bytes();
-        let mut newlines: Vec<usize> =
-            memchr_iter(b'\n', &bytes[range.clone()]).map(|at| range.start + at).collect();
-        if newlines.is_empty() {
-            let next = |from: usize| memchr(b'\n', &bytes[from..]).map(|at| from + at);
-            let own = next(range.end);
-            let above = memrchr(b'\n', &bytes[..range.start]);
-            let below = own.and_then(|own| next(own + 1));
-            newlines.extend(own.into_iter().chain(above).chain(below));
-        }
-        let is_return = |at: &usize| self.returns.binary_search(at).is_ok();
-        let returns = newlines.iter().filter(|at| is_return(at)).count();
-        let is_tie = 2 * returns == newlines.len();
-        if 2 * returns > newlines.len() || is_tie && newlines.first().is_some_and(is_return) {
-            Ending::ReturnNewline
-        } else {
-            Ending::Newline
-        }
+/// How new lines end where a range is, given which newlines have returns: as most lines within it, or
+/// else as most of the line itself and those next to it.
+fn ending_around(text: &str, returns: &[usize], range: &Range<usize>) -> Ending {
+    if returns.is_empty() {
+        return Ending::Newline;
     }
+    let bytes = text.as_bytes();
+    let mut newlines: Vec<usize> =
+        memchr_iter(b'\n', &bytes[range.clone()]).map(|at| range.start + at).collect();
+    if newlines.is_empty() {
+        let next = |from: usize| memchr(b'\n', &bytes[from..]).map(|at| from + at);
+        let own = next(range.end);
+        let above = memrchr(b'\n', &bytes[..range.start]);
+        let below = own.and_then(|own| next(own + 1));
+        newlines.extend(own.into_iter().chain(above).chain(below));
+    }
+    let is_return = |at: &usize| returns.binary_search(at).is_ok();
+    let with_return = newlines.iter().filter(|at| is_return(at)).count();
+    let is_tie = 2 * with_return == newlines.len();
+    if 2 * with_return > newlines.len() || is_tie && newlines.first().is_some_and(is_return) {
+        Ending::ReturnNewline
+    } else {
+        Ending::Newline
+    }
+}
+
+/// A copy with room for more: most edits make a text a little longer, and that saves moving it all.
+fn with_room(raw: &str) -> String {
+    let mut text = String::with_capacity(raw.len() + raw.len() / 16 + 1024);
+    text.push_str(raw);
+    text
+}
+
+/// How far a position is from the start of its line.
+pub(super) fn column(text: &str, position: usize) -> usize {
+    position - memrchr(b'\n', &text.as_bytes()[..position]).map_or(0, |newline| newline + 1)
 }
 
 /// How many of the ascending positions are before one.
@@ -275,14 +409,15 @@ fn compose(changed: &[Changed], pieces: &[Piece]) -> Vec<Changed> {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::matching::find, *};
+    use super::*;
     use proptest::prelude::*;
 
     #[track_caller]
     fn check(raw: &str, old: &str, new: &str, expected: &str) {
-        let mut draft = Draft::new(raw);
-        let found = find(draft.text(), old);
-        draft.replace(&found, new);
+        let mut draft = Draft::new(raw, [old, new].into_iter());
+        let (old, new) = (draft.spelled(old), draft.spelled(new));
+        let found = find(draft.text(), &old);
+        draft.replace(&found, &new);
         assert_eq!(draft.into_raw(), expected, "{raw:?}");
     }
 
@@ -327,15 +462,21 @@ mod tests {
         #[test]
         fn a_draft_knows_what_it_changed(
             raw in "[ab\r\n]{0,40}",
-            steps in prop::collection::vec(("[ab\n]{1,3}", "[abc\n]{0,4}"), 0..6),
+            steps in prop::collection::vec(("[ab\n]{1,3}|[ab\r\n]{1,3}", "[abc\n]{0,4}"), 0..6),
         ) {
-            let mut draft = Draft::new(&raw);
+            let wanted = steps.iter().flat_map(|(old, new)| [old.as_str(), new.as_str()]);
+            let mut draft = Draft::new(&raw, wanted);
             let start = draft.text().to_owned();
             prop_assert_eq!(draft.clone().into_raw(), raw);
-            for (old, new) in steps {
-                let expected = draft.text().replace(&old, &new);
-                let found = find(draft.text(), &old);
-                draft.replace(&found, &new);
+            for (old, new) in &steps {
+                let (old, new) = (draft.spelled(old), draft.spelled(new));
+                let expected = draft.text().replace(&*old, &new);
+                let found = draft.find(&old, &all_places(&start, &old));
+                prop_assert_eq!(&found.ranges, &find(draft.text(), &old).ranges);
+                let lines = visible(draft.text()).matches('\n').count();
+                let edits = draft.replace(&found, &new);
+                let longer = edits.iter().map(|edit| edit.new_end.line.cast_signed() - edit.old_end.line.cast_signed());
+                prop_assert_eq!(lines.saturating_add_signed(longer.sum()), draft.text().matches('\n').count());
                 prop_assert_eq!(draft.text(), expected);
                 prop_assert_eq!(undo(&start, &draft), start.as_str());
                 let middle = draft.text().len() / 2;
@@ -350,9 +491,12 @@ mod tests {
             start in 0usize..20,
             length in 1usize..9,
         ) {
-            let mut draft = Draft::new(&raw);
-            let part: String = draft.text().chars().skip(start).take(length).collect();
-            prop_assume!(!part.is_empty());
+            let mut draft = Draft::new(&raw, std::iter::empty());
+            let part: String = visible(&raw).chars().skip(start).take(length).collect();
+            if part.is_empty() {
+                return Ok(());
+            }
+            let part = draft.spelled(&part);
             let found = find(draft.text(), &part);
             draft.replace(&found, &part);
             prop_assert_eq!(draft.into_raw(), raw);

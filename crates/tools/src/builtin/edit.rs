@@ -1,8 +1,9 @@
 //! `Edit`: replaces an exact piece of a text file.
 
 use super::{
+    EditNeeds,
     change::{Change, Job, Step, apply},
-    parse, resolve, shown, spec,
+    counted, parse, resolve, shown, spec,
 };
 use crate::{Effect, Plan, PlanContext, Tool};
 use futures_util::future::BoxFuture;
@@ -16,8 +17,7 @@ const DESCRIPTION: &str = "Replaces exact text in a file that was read before. o
 character for character (without line numbers) and stand there only once, unless replace_all or \
 expected_replacements is set. An empty old_string creates a new file.";
 
-const GUIDANCE: &str =
-    "Read a file before editing it, and give old_string exactly as it stands there, without line numbers.";
+const GUIDANCE: &str = "Give Edit only as much text around a change as makes the place unique.";
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -38,11 +38,12 @@ struct Input {
 /// The tool.
 pub(super) struct Edit {
     spec: ToolSpec,
+    needs: EditNeeds,
 }
 
 impl Edit {
-    pub(super) fn new() -> Self {
-        Self { spec: spec::<Input>("Edit", DESCRIPTION, Interrupt::Finish).guided(GUIDANCE) }
+    pub(super) fn new(needs: EditNeeds) -> Self {
+        Self { spec: spec::<Input>("Edit", DESCRIPTION, Interrupt::Finish).guided(GUIDANCE), needs }
     }
 }
 
@@ -57,9 +58,9 @@ impl Tool for Edit {
                 parse("Edit", input)?;
             let step = Step { old_string, new_string, replace_all, expected_replacements };
             let fact = resolve(&file_path, cx).await?;
-            let job = Arc::new(Job { fact, steps: vec![step], cx: cx.clone() });
+            let job = Arc::new(Job { fact, steps: vec![step], needs: self.needs, cx: cx.clone() });
             let planned = job.change().await?;
-            let verb = if planned.original.is_some() { "Edit" } else { "Create" };
+            let verb = if planned.is_edit() { "Edit" } else { "Create" };
             let intent = Intent {
                 title: format!("{verb} {}", shown(&job.fact.requested, &cx.cwd)),
                 access: Access::Write { paths: vec![job.fact.clone()] },
@@ -87,17 +88,15 @@ async fn run(job: Arc<Job>, planned: Change) -> Result<ToolOutput, ToolError> {
         "userModified": false,
         "replaceAll": step.replace_all,
     });
-    // Moved, not copied: they may be long.
-    structured["originalFile"] = change.original.unwrap_or_default().into();
-    structured["structuredPatch"] = change.diff.hunks.into();
+    (structured["originalFile"], structured["structuredPatch"]) = change.into_structured();
     Ok(ToolOutput::text(text, structured))
 }
 
 /// What the model is told about a file that was edited.
 pub(super) fn report(job: &Job, change: &Change) -> String {
     let path = job.fact.requested.display();
-    if change.original.is_none() {
-        return format!("Created {path} with {} lines.", change.diff.added);
+    if !change.is_edit() {
+        return format!("Created {path} with {}.", counted(change.diff.added as u64, "line"));
     }
     let places = match change.places {
         1 => String::new(),

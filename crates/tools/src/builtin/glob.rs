@@ -1,17 +1,17 @@
 //! `Glob`: finds files by name. It looks at names only, and at times of those that match.
 
 use super::{
-    parse, resolve,
+    Found, Options, parse, resolve,
     search::{Newest, Sieve, check_folder, walk_from},
     shown, spec,
 };
 use crate::{
     Effect, Plan, PlanContext, RunContext, Tool,
-    host::{Kind, blocking},
+    host::{EntryKind, Kind, Lookout, blocking},
 };
 use futures_util::future::BoxFuture;
 use globset::{GlobBuilder, GlobMatcher};
-use ignore::{DirEntry, WalkState};
+use ignore::WalkState;
 use ostler_proto::{Access, Intent, Interrupt, Json, PathFact, Preview, ToolError, ToolOutput, ToolSpec};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -20,12 +20,10 @@ use std::{
     fmt::Write as _,
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
-    time::{Instant, SystemTime},
+    time::Instant,
 };
 use tokio_util::sync::CancellationToken;
 
-const DESCRIPTION: &str = "Finds files by name pattern, such as `**/*.rs` or `src/{a,b}/*.ts`, newest first, at \
-most 100. A pattern without a slash matches at any depth. Hidden and ignored files are found too, all but .git.";
 const GUIDANCE: &str = "Find files by name with Glob rather than find.";
 
 const MAX_FILES: usize = 100;
@@ -44,11 +42,35 @@ struct Input {
 /// The tool.
 pub(super) struct Glob {
     spec: ToolSpec,
+    scope: Scope,
+}
+
+/// Which files are found beside the plain ones.
+#[derive(Debug, Clone, Copy)]
+struct Scope {
+    ignored: Found,
+    hidden: Found,
 }
 
 impl Glob {
-    pub(super) fn new() -> Self {
-        Self { spec: spec::<Input>("Glob", DESCRIPTION, Interrupt::Cancel).guided(GUIDANCE) }
+    pub(super) fn new(options: Options) -> Self {
+        let scope = Scope { ignored: options.glob_ignored, hidden: options.glob_hidden };
+        Self { spec: spec::<Input>("Glob", &scope.description(), Interrupt::Cancel).guided(GUIDANCE), scope }
+    }
+}
+
+impl Scope {
+    fn description(self) -> String {
+        let beside = match (self.hidden, self.ignored) {
+            (Found::Yes, Found::Yes) => "Hidden and ignored files are found too, all but .git.",
+            (Found::Yes, Found::No) => "Skips what ignore files name; hidden files are found, all but .git.",
+            (Found::No, Found::Yes) => "Skips hidden files; ignored ones are found.",
+            (Found::No, Found::No) => "Skips hidden files and what ignore files name.",
+        };
+        format!(
+            "Finds files by name pattern, such as `**/*.rs` or `src/{{a,b}}/*.ts`, newest first, at most {MAX_FILES}. \
+             A pattern without a slash matches at any depth. {beside}"
+        )
     }
 }
 
@@ -76,8 +98,8 @@ impl Tool for Glob {
                 access: Access::Read { paths: vec![fact.clone()] },
                 preview: Preview::None,
             };
-            let cx = cx.clone();
-            Ok(Plan { intent, effect: Effect::new(move |run| glob(matcher, fact, cx, run)) })
+            let (scope, cx) = (self.scope, cx.clone());
+            Ok(Plan { intent, effect: Effect::new(move |run| glob(matcher, scope, fact, cx, run)) })
         })
     }
 }
@@ -97,6 +119,7 @@ fn split(pattern: &str) -> (&str, String) {
 
 async fn glob(
     matcher: GlobMatcher,
+    scope: Scope,
     fact: PathFact,
     cx: PlanContext,
     run: RunContext,
@@ -107,7 +130,7 @@ async fn glob(
     let _cancel_on_drop = cancel.clone().drop_guard();
     let sieve = Sieve::new(&fact, &cx);
     let root = fact.target.clone();
-    let (mut found, sieve) = blocking(move || (walk(&root, &matcher, &sieve, &cancel), sieve)).await;
+    let (mut found, sieve) = blocking(move || (walk(&root, scope, &matcher, &sieve, &cancel), sieve)).await;
     add_links(&mut found, &sieve, &cx).await;
     let (total, files) = found.newest.finish();
     // Found below the real folder, shown below the one that was asked for.
@@ -133,18 +156,26 @@ async fn glob(
 }
 
 /// What fits the pattern. Links are kept aside: where they lead is not known yet.
-struct Found {
+struct Fitting {
     newest: Newest,
     links: Vec<PathBuf>,
 }
 
-fn walk(root: &Path, matcher: &GlobMatcher, sieve: &Sieve, cancel: &CancellationToken) -> Found {
-    let found = Mutex::new(Found { newest: Newest::new(MAX_FILES), links: Vec::new() });
+fn walk(
+    root: &Path,
+    scope: Scope,
+    matcher: &GlobMatcher,
+    sieve: &Sieve,
+    cancel: &CancellationToken,
+) -> Fitting {
+    let found = Mutex::new(Fitting { newest: Newest::new(MAX_FILES), links: Vec::new() });
     let lock = || found.lock().unwrap_or_else(PoisonError::into_inner);
     let mut builder = walk_from(root);
-    builder.standard_filters(false);
+    builder.standard_filters(scope.ignored == Found::No).hidden(scope.hidden == Found::No);
     builder.build_parallel().run(|| {
-        Box::new(|entry| {
+        let mut lookout = Lookout::default();
+        let (lock, sieve) = (&lock, &sieve);
+        Box::new(move |entry| {
             if cancel.is_cancelled() {
                 return WalkState::Quit;
             }
@@ -155,14 +186,20 @@ fn walk(root: &Path, matcher: &GlobMatcher, sieve: &Sieve, cancel: &Cancellation
                 return if entry.file_name() == ".git" { WalkState::Skip } else { WalkState::Continue };
             }
             let fits = || matcher.is_match(entry.path().strip_prefix(root).unwrap_or(entry.path()));
-            if kind.is_file() && fits() && sieve.lets_through(entry.path()) {
-                let modified = modified(&entry);
-                lock().newest.add(entry.path(), modified);
-            } else if kind.is_symlink() && fits() {
-                let links = &mut lock().links;
-                if links.len() < MAX_LINKS {
-                    links.push(entry.into_path());
+            let may_show = (kind.is_file() && fits() && sieve.lets_through(entry.path()))
+                || (kind.is_symlink() && fits());
+            // The walk goes by names; what is shown must really be there.
+            match may_show.then(|| lookout.look(entry.path())).flatten() {
+                Some((EntryKind::File, modified)) if kind.is_file() => {
+                    lock().newest.add(entry.path(), modified);
                 }
+                Some((EntryKind::Link(_), _)) if kind.is_symlink() => {
+                    let links = &mut lock().links;
+                    if links.len() < MAX_LINKS {
+                        links.push(entry.into_path());
+                    }
+                }
+                Some(_) | None => {}
             }
             WalkState::Continue
         })
@@ -170,14 +207,9 @@ fn walk(root: &Path, matcher: &GlobMatcher, sieve: &Sieve, cancel: &Cancellation
     found.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn modified(entry: &DirEntry) -> SystemTime {
-    // A file that vanished meanwhile sorts last.
-    entry.metadata().ok().and_then(|metadata| metadata.modified().ok()).unwrap_or(SystemTime::UNIX_EPOCH)
-}
-
 /// Adds the links that lead to files which may be shown. Links to folders are not followed, so
 /// none can lead in a circle.
-async fn add_links(found: &mut Found, sieve: &Sieve, cx: &PlanContext) {
+async fn add_links(found: &mut Fitting, sieve: &Sieve, cx: &PlanContext) {
     for link in std::mem::take(&mut found.links) {
         // What cannot be followed, or leads nowhere, is no file.
         let Some(name) = link.to_str() else { continue };

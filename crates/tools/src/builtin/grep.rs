@@ -5,13 +5,14 @@ mod find;
 
 use self::find::{Findings, Query, Start};
 use super::{
-    parse, resolve,
+    counted, parse, resolve,
     search::{Sieve, check_root, walk_from},
     shown, spec,
 };
 use crate::{
     Effect, Plan, PlanContext, RunContext, Tool,
     host::{Kind, blocking},
+    text,
 };
 use futures_util::future::BoxFuture;
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
@@ -286,7 +287,7 @@ fn output(query: &Query, findings: &Findings, sieve: &Sieve) -> ToolOutput {
     }
     text.push_str(&notes(query, findings));
     text.push_str(&sieve.note());
-    ToolOutput::text(text, structured)
+    ToolOutput::text(text::of_file(text), structured)
 }
 
 /// What is not in the list, and why.
@@ -297,9 +298,8 @@ fn notes(query: &Query, findings: &Findings) -> String {
     let entry = if query.mode == Mode::Content { "line" } else { "file" };
     // Writing to a string cannot fail.
     if *total > next {
-        let more = (*total - next) as u64;
-        let _ =
-            write!(notes, "\n\n[{more} more {} of {total}; go on with offset {next}]", plural(more, entry));
+        let more = counted((*total - next) as u64, &format!("more {entry}"));
+        let _ = write!(notes, "\n\n[{more} of {total}; go on with offset {next}]");
     } else if entries.is_empty() && *total > 0 {
         let _ =
             write!(notes, "\n\n[offset {} is past the end: {}]", query.offset, counted(*total as u64, entry));
@@ -318,17 +318,4 @@ fn notes(query: &Query, findings: &Findings) -> String {
         );
     }
     notes
-}
-
-fn counted(count: u64, thing: &str) -> String {
-    format!("{count} {}", plural(count, thing))
-}
-
-fn plural(count: u64, thing: &str) -> String {
-    let ending = match (count, thing.ends_with("ch")) {
-        (1, _) => "",
-        (_, true) => "es",
-        (_, false) => "s",
-    };
-    format!("{thing}{ending}")
 }

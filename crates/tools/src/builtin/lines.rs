@@ -10,12 +10,10 @@ use std::{
 };
 use tokio_util::sync::CancellationToken;
 
-/// A line longer than this many characters is cut, with a mark.
-const MAX_LINE: usize = 2000;
 /// No character of a supported encoding takes more bytes.
 const MAX_CHARACTER: usize = 4;
-/// How much of a line is kept: what is shown, its mark, and enough to know that it goes on.
-const MAX_LINE_BYTES: usize = (MAX_LINE + 2) * MAX_CHARACTER;
+/// What the mark of a cut line takes, and the number before a line.
+const MARK: usize = 72;
 /// How much of a stream tells its encoding.
 const SAMPLE: usize = 64 * 1024;
 const BUFFER: usize = 256 * 1024;
@@ -26,6 +24,8 @@ const BOM: char = '\u{FEFF}';
 pub(super) struct Wanted {
     /// Which lines, counted from 0.
     pub(super) range: Range<usize>,
+    /// A line longer than so many characters is cut, with a mark.
+    pub(super) max_line: usize,
     /// How many characters at most, in all.
     pub(super) max_chars: usize,
     /// How many bytes after the range are looked at, to know how many lines there are.
@@ -39,6 +39,8 @@ pub(super) struct Picked {
     pub(super) content: String,
     /// How many they are.
     pub(super) count: usize,
+    /// Those among them that were cut, counted from 0: each with how many bytes of its text are there.
+    pub(super) cut: Vec<(usize, usize)>,
     /// Whether lines of the range were left out because the text became too long.
     pub(super) overflowed: bool,
     /// How many lines the file has.
@@ -123,6 +125,7 @@ fn read_some(reader: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
 struct Picker {
     encoding: Encoding,
     range: Range<usize>,
+    max_line: usize,
     room: usize,
     /// The line the next byte belongs to.
     number: usize,
@@ -130,6 +133,7 @@ struct Picker {
     line: Vec<u8>,
     content: String,
     count: usize,
+    cut: Vec<(usize, usize)>,
     overflowed: bool,
 }
 
@@ -150,13 +154,20 @@ impl Picker {
         Self {
             encoding,
             range: wanted.range,
+            max_line: wanted.max_line,
             room: wanted.max_chars,
             number: 0,
             line: Vec::new(),
             content: String::new(),
             count: 0,
+            cut: Vec::new(),
             overflowed: false,
         }
+    }
+
+    /// How much of a line is kept: what is shown, and enough to know that it goes on.
+    fn max_line_bytes(&self) -> usize {
+        (self.max_line + 2).saturating_mul(MAX_CHARACTER)
     }
 
     fn is_past(&self) -> bool {
@@ -165,14 +176,14 @@ impl Picker {
 
     /// Whether no more bytes can change what is picked: the last line is longer than is shown.
     fn is_full(&self) -> bool {
-        self.number + 1 >= self.range.end && self.line.len() >= MAX_LINE_BYTES
+        self.number + 1 >= self.range.end && self.line.len() >= self.max_line_bytes()
     }
 
     fn feed(&mut self, bytes: &[u8]) {
         let mut rest = self.skip_to_range(bytes);
         while !self.is_past() && !rest.is_empty() {
             let Some(end) = self.encoding.newline(rest) else {
-                let room = MAX_LINE_BYTES.saturating_sub(self.line.len());
+                let room = self.max_line_bytes().saturating_sub(self.line.len());
                 self.line.extend_from_slice(&rest[..rest.len().min(room)]);
                 return;
             };
@@ -206,7 +217,7 @@ impl Picker {
         if line.is_empty() {
             self.add(body, end);
         } else {
-            let room = MAX_LINE_BYTES.saturating_sub(line.len());
+            let room = self.max_line_bytes().saturating_sub(line.len());
             line.extend_from_slice(&body[..body.len().min(room)]);
             self.add(&line, end);
             line.clear();
@@ -216,7 +227,7 @@ impl Picker {
     }
 
     fn add(&mut self, body: &[u8], end: LineEnd) {
-        let decoded = self.encoding.decode(&body[..body.len().min(MAX_LINE_BYTES)]);
+        let decoded = self.encoding.decode(&body[..body.len().min(self.max_line_bytes())]);
         let mut line = decoded.as_ref();
         if self.number == 0 {
             line = line.strip_prefix(BOM).unwrap_or(line);
@@ -224,9 +235,9 @@ impl Picker {
         if end == LineEnd::Newline {
             line = line.strip_suffix('\r').unwrap_or(line);
         }
-        let cut = text::first(line, MAX_LINE);
+        let cut = text::first(line, self.max_line);
         // The number and the tab before a line are characters too.
-        let length = if cut.is_some() { MAX_LINE + 40 } else { line.chars().count() + 8 };
+        let length = if cut.is_some() { self.max_line + MARK } else { line.chars().count() + 8 };
         let Some(left) = self.room.checked_sub(length) else {
             self.overflowed = true;
             return;
@@ -243,8 +254,9 @@ impl Picker {
             self.content.push_str(kept);
         }
         if cut.is_some() {
+            self.cut.push((self.count, kept.len()));
             // Writing to a string cannot fail.
-            let _ = write!(self.content, "… [line cut at {MAX_LINE} characters]");
+            let _ = write!(self.content, "… [line cut at {} characters]", self.max_line);
         }
         self.count += 1;
     }
@@ -267,7 +279,8 @@ impl Picker {
                 }
             }
         };
-        Picked { content: self.content, count: self.count, overflowed: self.overflowed, total }
+        let Self { content, count, cut, overflowed, .. } = self;
+        Picked { content, count, cut, overflowed, total }
     }
 }
 
@@ -307,7 +320,7 @@ mod tests {
     }
 
     fn all(range: Range<usize>) -> Wanted {
-        Wanted { range, max_chars: usize::MAX, look_ahead: 1 << 20 }
+        Wanted { range, max_line: 2000, max_chars: usize::MAX, look_ahead: 1 << 20 }
     }
 
     fn stream_all(bytes: &[u8], range: Range<usize>, piece: usize) -> Option<Picked> {
@@ -340,7 +353,7 @@ mod tests {
             for piece in [7, 1000] {
                 let picked = feed_pieces(long.as_bytes(), Encoding::UTF_8, all(0..2), piece);
                 let shown = format!("{}… [line cut at 2000 characters]\nnext", character.repeat(2000));
-                assert_eq!(picked.content, shown);
+                assert_eq!((picked.content, picked.cut), (shown, vec![(0, 2000 * character.len())]));
             }
             let exact = character.repeat(2000);
             assert_eq!(pick(exact.as_bytes(), Encoding::UTF_8, all(0..1)).content, exact);
@@ -382,6 +395,7 @@ mod tests {
             let expected = Picked {
                 content: picked.join("\n"),
                 count: picked.len(),
+                cut: Vec::new(),
                 overflowed: false,
                 total: Total::Exact(lines.len()),
             };

@@ -6,7 +6,10 @@ use super::{
     search::{Sieve, check_folder},
     shown, spec,
 };
-use crate::{Effect, Plan, PlanContext, RunContext, Tool, host::blocking};
+use crate::{
+    Effect, Plan, PlanContext, RunContext, Tool,
+    host::{self, EntryKind, Folder, HostError, blocking},
+};
 use futures_util::future::BoxFuture;
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use ignore::WalkBuilder;
@@ -116,37 +119,24 @@ type Listed = Result<Vec<Entry>, String>;
 
 struct Entry {
     path: PathBuf,
-    kind: Kind,
+    kind: EntryKind,
     /// Ignore files name it.
     ignored: bool,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Kind {
-    File,
-    Folder,
-    Link(PathBuf),
-    Special,
-}
-
 fn read(folder: &Path, root: &Path, unwanted: &GlobSet, cancel: &CancellationToken) -> Listed {
-    let listing = std::fs::read_dir(folder).map_err(|error| error.to_string())?;
+    let listing = Folder::open(folder).and_then(|folder| folder.list(MAX_LISTED));
+    let listing = listing.map_err(|error| {
+        let HostError::Io { error, .. } = error else { return error.to_string() };
+        error.to_string()
+    })?;
     let tracked = tracked(folder, cancel);
     let mut entries = Vec::new();
-    for entry in listing.take(MAX_LISTED).take_while(|_| !cancel.is_cancelled()).flatten() {
-        let path = entry.path();
-        if unwanted.is_match(path.strip_prefix(root).unwrap_or(&path)) {
-            continue;
+    for host::Entry { name, kind } in listing {
+        let path = folder.join(&name);
+        if !unwanted.is_match(path.strip_prefix(root).unwrap_or(&path)) {
+            entries.push(Entry { path, kind, ignored: !tracked.contains(&name) });
         }
-        let kind = match entry.file_type() {
-            Ok(kind) if kind.is_dir() => Kind::Folder,
-            // A link that cannot be read shows no end.
-            Ok(kind) if kind.is_symlink() => Kind::Link(std::fs::read_link(&path).unwrap_or_default()),
-            Ok(kind) if kind.is_file() => Kind::File,
-            Ok(_) | Err(_) => Kind::Special,
-        };
-        let ignored = !tracked.contains(&entry.file_name());
-        entries.push(Entry { path, kind, ignored });
     }
     entries.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(entries)
@@ -164,11 +154,13 @@ async fn permitted(listed: Listed, sieve: &Sieve, cx: &PlanContext) -> Listed {
     let mut kept = Vec::new();
     for entry in listed? {
         let is_open = match (&entry.kind, entry.path.to_str()) {
-            (Kind::Link(_), Some(path)) => match cx.host.resolve(path, &cx.cwd).await {
+            (EntryKind::Link(_), Some(path)) => match cx.host.resolve(path, &cx.cwd).await {
                 Ok(leads) => sieve.lets_link_through(&entry.path, &leads),
                 Err(_) => sieve.lets_through(&entry.path),
             },
-            (Kind::Link(_) | Kind::File | Kind::Folder | Kind::Special, _) => sieve.lets_through(&entry.path),
+            (EntryKind::Link(_) | EntryKind::File | EntryKind::Folder | EntryKind::Special, _) => {
+                sieve.lets_through(&entry.path)
+            }
         };
         if is_open {
             kept.push(entry);
@@ -184,7 +176,7 @@ struct Tree {
 
 struct Node {
     path: PathBuf,
-    kind: Kind,
+    kind: EntryKind,
     ignored: bool,
     content: Content,
 }
@@ -205,7 +197,12 @@ enum Content {
 impl Tree {
     fn new(root: PathBuf) -> Self {
         Self {
-            nodes: vec![Node { path: root, kind: Kind::Folder, ignored: false, content: Content::Unopened }],
+            nodes: vec![Node {
+                path: root,
+                kind: EntryKind::Folder,
+                ignored: false,
+                content: Content::Unopened,
+            }],
         }
     }
 
@@ -229,7 +226,7 @@ impl Tree {
         }
         let shown: Vec<usize> = (first..self.nodes.len()).collect();
         let worth_opening = |node: &Node| {
-            node.kind == Kind::Folder
+            node.kind == EntryKind::Folder
                 && !node.ignored
                 && node.path.file_name().is_none_or(|name| name != ".git")
         };
@@ -255,11 +252,11 @@ impl Tree {
             let Node { path, kind, ignored, content } = &self.nodes[*child];
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             let mark = match kind {
-                Kind::Folder if *content == Content::Unopened && !ignored => "/ …".to_owned(),
-                Kind::Folder => "/".to_owned(),
-                Kind::Link(end) => format!(" -> {}", end.display()),
-                Kind::File => String::new(),
-                Kind::Special => " [not a regular file]".to_owned(),
+                EntryKind::Folder if *content == Content::Unopened && !ignored => "/ …".to_owned(),
+                EntryKind::Folder => "/".to_owned(),
+                EntryKind::Link(end) => format!(" -> {}", end.display()),
+                EntryKind::File => String::new(),
+                EntryKind::Special => " [not a regular file]".to_owned(),
             };
             let _ = write!(text, "\n{indent}{name}{mark}{}", if *ignored { " [ignored]" } else { "" });
             self.write(text, *child, depth + 1);
@@ -282,7 +279,7 @@ fn output(fact: &PathFact, cx: &PlanContext, tree: &Tree, sieve: &Sieve) -> Tool
     let unopened = tree
         .nodes
         .iter()
-        .any(|node| node.kind == Kind::Folder && !node.ignored && node.content == Content::Unopened);
+        .any(|node| node.kind == EntryKind::Folder && !node.ignored && node.content == Content::Unopened);
     text.push_str(&sieve.note());
     let below = |node: &Node| shown(&node.path, &fact.target);
     let paths: Vec<String> = tree.nodes[1..].iter().map(below).collect();

@@ -7,8 +7,10 @@ mod diff;
 mod draft;
 mod edit;
 mod encoding;
+mod git;
 mod glob;
 mod grep;
+mod index;
 mod lines;
 mod ls;
 mod matching;
@@ -19,37 +21,103 @@ mod notebook_edit;
 mod read;
 mod search;
 mod seen;
+mod snippet;
 mod source;
+mod task_output;
+mod task_stop;
 mod todo_write;
 mod tokens;
+mod web_fetch;
 mod write;
 
-use crate::{PlanContext, Tool};
+use crate::{PlanContext, Tool, host::Jobs, text, web::Reach};
 use ostler_proto::{Interrupt, Json, PathFact, ToolError, ToolSpec};
 use schemars::{JsonSchema, generate::SchemaSettings};
 use serde::de::DeserializeOwned;
-use std::path::Path;
+use std::{path::Path, sync::Arc};
 
+pub use bash::{Manner, Preference};
 pub use read::Limits;
+
+/// What the tools of a session are made with.
+pub struct Kit {
+    /// How they behave.
+    pub options: Options,
+    /// How commands are run.
+    pub manner: Manner,
+    /// The session's background commands.
+    pub jobs: Arc<Jobs>,
+    /// What pages may be fetched from.
+    pub reach: Reach,
+}
+
+/// What a session may set about the tools. It is fixed for as long as the session lasts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Options {
+    /// How much a read may show.
+    pub read: Limits,
+    /// What must have been read of a file before it is edited.
+    pub edit_needs: EditNeeds,
+    /// Whether `Glob` finds what ignore files name.
+    pub glob_ignored: Found,
+    /// Whether `Glob` finds what is hidden.
+    pub glob_hidden: Found,
+}
+
+/// What must have been read of a file before it is edited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum EditNeeds {
+    /// The lines that the edit touches.
+    #[default]
+    TouchedLines,
+    /// All of it.
+    WholeFile,
+}
+
+/// Whether files of a kind are found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Found {
+    /// They are.
+    #[default]
+    Yes,
+    /// They are left out.
+    No,
+}
+
+impl Default for Kit {
+    fn default() -> Self {
+        Self {
+            options: Options::default(),
+            manner: Manner::default(),
+            jobs: Arc::new(Jobs::new(None)),
+            reach: Reach::default(),
+        }
+    }
+}
 
 /// Every built-in tool, in the order the model sees them.
 pub fn all() -> Vec<Box<dyn Tool>> {
-    all_within(Limits::default())
+    all_with(Kit::default())
 }
 
-/// Every built-in tool, with other limits on what a read shows.
-pub fn all_within(limits: Limits) -> Vec<Box<dyn Tool>> {
+/// Every built-in tool, made for a session.
+pub fn all_with(kit: Kit) -> Vec<Box<dyn Tool>> {
+    let Kit { options, manner, jobs, reach } = kit;
     vec![
-        Box::new(read::Read::new(limits)),
+        Box::new(read::Read::new(options.read)),
         Box::new(write::Write::new()),
-        Box::new(edit::Edit::new()),
-        Box::new(multi_edit::MultiEdit::new()),
-        Box::new(notebook_edit::NotebookEdit::new()),
-        Box::new(bash::Bash::new()),
+        Box::new(edit::Edit::new(options.edit_needs)),
+        Box::new(multi_edit::MultiEdit::new(options.edit_needs)),
+        Box::new(notebook_edit::NotebookEdit::new(options.edit_needs)),
+        Box::new(bash::Bash::new(&manner, Arc::clone(&jobs))),
+        Box::new(task_output::TaskOutput::new(Arc::clone(&jobs))),
+        Box::new(task_stop::TaskStop::new(jobs)),
+        Box::new(git::GitSummary::new()),
         Box::new(grep::Grep::new()),
-        Box::new(glob::Glob::new()),
+        Box::new(glob::Glob::new(options)),
         Box::new(ls::Ls::new()),
         Box::new(todo_write::TodoWrite::new()),
+        Box::new(web_fetch::WebFetch::new(reach)),
     ]
 }
 
@@ -129,9 +197,19 @@ async fn resolve(path: &str, cx: &PlanContext) -> Result<PathFact, ToolError> {
 fn shown(path: &Path, cwd: &Path) -> String {
     match path.strip_prefix(cwd) {
         Ok(below) if below.as_os_str().is_empty() => ".".to_owned(),
-        Ok(below) => below.display().to_string(),
-        Err(_) => path.display().to_string(),
+        Ok(below) => text::name(&below.to_string_lossy()),
+        Err(_) => text::name(&path.to_string_lossy()),
     }
+}
+
+/// A number with what it counts, as people say it.
+fn counted(count: u64, thing: &str) -> String {
+    let ending = match (count, thing.ends_with("ch")) {
+        (1, _) => "",
+        (_, true) => "es",
+        (_, false) => "s",
+    };
+    format!("{count} {thing}{ending}")
 }
 
 #[cfg(test)]
@@ -151,6 +229,6 @@ mod tests {
             }
             length += text.len() + spec.description.len();
         }
-        assert!(length < 10_000, "{length} bytes go to the model with every request");
+        assert!(length < 12_000, "{length} bytes go to the model with every request");
     }
 }

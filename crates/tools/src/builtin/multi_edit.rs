@@ -1,6 +1,7 @@
 //! `MultiEdit`: several replacements in one file or in several, all of them or none.
 
 use super::{
+    EditNeeds,
     change::{Change, Job, Step, apply},
     edit::report,
     parse, resolve, shown, spec,
@@ -41,11 +42,12 @@ struct FileEdits {
 /// The tool.
 pub(super) struct MultiEdit {
     spec: ToolSpec,
+    needs: EditNeeds,
 }
 
 impl MultiEdit {
-    pub(super) fn new() -> Self {
-        Self { spec: spec::<Input>("MultiEdit", DESCRIPTION, Interrupt::Finish).guided(GUIDANCE) }
+    pub(super) fn new(needs: EditNeeds) -> Self {
+        Self { spec: spec::<Input>("MultiEdit", DESCRIPTION, Interrupt::Finish).guided(GUIDANCE), needs }
     }
 }
 
@@ -56,10 +58,10 @@ impl Tool for MultiEdit {
 
     fn plan<'a>(&'a self, input: Json, cx: &'a PlanContext) -> BoxFuture<'a, Result<Plan, ToolError>> {
         Box::pin(async move {
-            let jobs = jobs(parse("MultiEdit", input)?, cx).await?;
+            let jobs = jobs(parse("MultiEdit", input)?, self.needs, cx).await?;
             let mut planned = Vec::new();
             for job in &jobs {
-                planned.push(job.change().await?);
+                planned.push(job.change().await.map_err(|error| of_several(error, jobs.len()))?);
             }
             let names: Vec<String> = jobs.iter().map(|job| shown(&job.fact.requested, &cx.cwd)).collect();
             let intent = Intent {
@@ -75,7 +77,7 @@ impl Tool for MultiEdit {
     }
 }
 
-async fn jobs(input: Input, cx: &PlanContext) -> Result<Vec<Arc<Job>>, ToolError> {
+async fn jobs(input: Input, needs: EditNeeds, cx: &PlanContext) -> Result<Vec<Arc<Job>>, ToolError> {
     let files = match input {
         Input { file_path: Some(file_path), edits: Some(edits), files: None } => {
             vec![FileEdits { file_path, edits }]
@@ -99,13 +101,23 @@ async fn jobs(input: Input, cx: &PlanContext) -> Result<Vec<Arc<Job>>, ToolError
                 fact.requested.display()
             )));
         }
-        jobs.push(Arc::new(Job { fact, steps: edits, cx: cx.clone() }));
+        jobs.push(Arc::new(Job { fact, steps: edits, needs, cx: cx.clone() }));
     }
     Ok(jobs)
 }
 
+/// An error about one file, which means that the others were left alone too.
+fn of_several(error: ToolError, files: usize) -> ToolError {
+    match error {
+        ToolError::Failed(reason) if files > 1 => {
+            ToolError::Failed(format!("none of the {files} files was changed: {reason}"))
+        }
+        ToolError::Failed(_) | ToolError::Fatal(_) => error,
+    }
+}
+
 async fn run(jobs: Vec<Arc<Job>>, planned: Vec<Change>) -> Result<ToolOutput, ToolError> {
-    let changes = apply(&jobs, planned).await?;
+    let changes = apply(&jobs, planned).await.map_err(|error| of_several(error, jobs.len()))?;
     let reports: Vec<String> = jobs.iter().zip(&changes).map(|(job, change)| report(job, change)).collect();
     let mut files: Vec<Json> =
         jobs.iter().zip(changes).map(|(job, change)| structured(job, change)).collect();
@@ -127,8 +139,6 @@ fn structured(job: &Job, change: Change) -> Json {
         "structuredPatch": [],
         "userModified": false,
     });
-    // Moved, not copied: they may be long.
-    structured["originalFile"] = change.original.unwrap_or_default().into();
-    structured["structuredPatch"] = change.diff.hunks.into();
+    (structured["originalFile"], structured["structuredPatch"]) = change.into_structured();
     structured
 }

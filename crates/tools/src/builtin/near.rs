@@ -126,6 +126,6 @@ fn numbered(number: usize, line: &str) -> String {
 }
 
 /// A line, cut when it is very long.
-pub(super) fn short(line: &str) -> String {
+fn short(line: &str) -> String {
     text::first(line, 300).map_or_else(|| line.to_owned(), |start| format!("{start}…"))
 }

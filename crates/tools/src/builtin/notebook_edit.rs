@@ -2,14 +2,17 @@
 //! keeps its bytes: the change is spliced into the text, in the file's own style.
 
 use super::{
-    MAX_WHOLE,
+    EditNeeds, MAX_WHOLE,
+    change::{is_file, line_count},
     diff::diff,
     notebook::{Cell, Notebook},
-    parse, resolve, shown, spec,
+    parse, resolve,
+    search::missing,
+    shown, spec,
 };
 use crate::{
     Effect, Plan, PlanContext, Tool,
-    host::{Expected, Hash, Replacement, Standing, Version, blocking, read_whole},
+    host::{Expected, Hash, HostError, Lines, Replacement, Standing, blocking, read_whole},
 };
 use futures_util::future::BoxFuture;
 use ostler_proto::{Access, Intent, Interrupt, Json, PathFact, Preview, ToolError, ToolOutput, ToolSpec};
@@ -56,11 +59,12 @@ enum Mode {
 /// The tool.
 pub(super) struct NotebookEdit {
     spec: ToolSpec,
+    needs: EditNeeds,
 }
 
 impl NotebookEdit {
-    pub(super) fn new() -> Self {
-        Self { spec: spec::<Input>("NotebookEdit", DESCRIPTION, Interrupt::Finish) }
+    pub(super) fn new(needs: EditNeeds) -> Self {
+        Self { spec: spec::<Input>("NotebookEdit", DESCRIPTION, Interrupt::Finish), needs }
     }
 }
 
@@ -80,7 +84,7 @@ impl Tool for NotebookEdit {
                 )));
             }
             let new_id = format!("{:08x}", fastrand::u32(..));
-            let job = Arc::new(Job { input, new_id, fact, cx: cx.clone() });
+            let job = Arc::new(Job { input, new_id, needs: self.needs, fact, cx: cx.clone() });
             let planned = change(&job).await?;
             let name = shown(&job.fact.requested, &cx.cwd);
             let intent = Intent {
@@ -106,6 +110,7 @@ struct Job {
     input: Input,
     /// The id of a cell that is inserted.
     new_id: String,
+    needs: EditNeeds,
     fact: PathFact,
     cx: PlanContext,
 }
@@ -116,6 +121,8 @@ struct Change {
     original: String,
     updated: String,
     edited: Edited,
+    /// The cells that the model knows when it is done.
+    known: Lines,
 }
 
 /// What an edit does to the text, and to which cell.
@@ -131,16 +138,14 @@ struct Edited {
 
 async fn apply(job: Arc<Job>) -> Result<ToolOutput, ToolError> {
     // An earlier call of the same turn may have changed the notebook: the edit is worked out anew.
-    let Change { hash, original, updated, edited } = change(&job).await?;
+    let Change { hash, original, updated, edited, known } = change(&job).await?;
     let replacement = Replacement {
         target: job.fact.target.clone(),
         bytes: updated.clone().into_bytes(),
         expected: Expected::Content(hash),
     };
-    let stat = job.cx.host.replace(replacement).await?;
-    let version =
-        Version { hash: blake3::hash(updated.as_bytes()), size: stat.size, modified: stat.modified };
-    job.cx.files.record_seen(&job.fact.target, version, 0..0);
+    let version = job.cx.host.replace(replacement).await?;
+    job.cx.files.record_notebook(&job.fact.target, version, known);
     let path = job.fact.requested.display();
     let Input { new_source, edit_mode, .. } = &job.input;
     let text = match edit_mode {
@@ -168,34 +173,89 @@ async fn apply(job: Arc<Job>) -> Result<ToolOutput, ToolError> {
 
 /// Reads the notebook, checks that the model knows it, and works the edit out.
 async fn change(job: &Arc<Job>) -> Result<Change, ToolError> {
-    let (_, bytes) = read_whole(job.cx.host.as_ref(), &job.fact.target, MAX_WHOLE).await?;
+    let (host, target) = (job.cx.host.as_ref(), &job.fact.target);
+    let unread = ToolError::Failed(format!(
+        "{} has not been read; read it before editing it",
+        job.fact.requested.display()
+    ));
+    // What the model has never seen is not even opened.
+    if job.cx.files.version(target).is_none() && is_file(host, target).await? {
+        return Err(unread);
+    }
+    let bytes = match read_whole(host, target, MAX_WHOLE).await {
+        Ok((_, bytes)) => bytes,
+        Err(HostError::Missing(_)) => return Err(missing(&job.fact, &job.cx).await),
+        Err(error) => return Err(error.into()),
+    };
     let job = Arc::clone(job);
     blocking(move || {
         let path = job.fact.requested.display();
         let failed = |text: String| ToolError::Failed(text);
         let hash = blake3::hash(&bytes);
-        match job.cx.files.standing(&job.fact.target, hash) {
-            Standing::Current(_) => {}
-            Standing::Unseen => {
-                return Err(failed(format!("{path} has not been read; read it before editing it")));
-            }
+        let lines = match job.cx.files.standing(&job.fact.target, hash) {
+            Standing::Current(lines) => lines,
+            Standing::Unseen => return Err(unread),
             Standing::Changed => {
                 return Err(failed(format!("{path} changed on disk since it was read; read it again first")));
             }
-        }
+        };
         let original = String::from_utf8(bytes)
             .map_err(|_| failed(format!("{path} is no notebook: it is not UTF-8")))?;
         let notebook =
             Notebook::parse(&original).map_err(|error| failed(format!("{path} is no notebook: {error}")))?;
+        let cells = if lines.cover(&(0..line_count(&original))) {
+            // It was shown or written as the text it is.
+            Lines::first(notebook.cells.len())
+        } else {
+            job.cx.files.cells(&job.fact.target)
+        };
+        let known = known_after(&job, &notebook, &cells).map_err(failed)?;
         let edited = edit(&notebook, &job.input, &job.new_id).map_err(failed)?;
         let start = original.len() - notebook.text.len();
         let mut updated = original.clone();
         for (range, text) in edited.splices.iter().rev() {
             updated.replace_range(start + range.start..start + range.end, text);
         }
-        Ok(Change { hash, original, updated, edited })
+        Ok(Change { hash, original, updated, edited, known })
     })
     .await
+}
+
+/// The cells that the model knows after the edit, if it knows those it needs to know before.
+fn known_after(job: &Job, notebook: &Notebook<'_>, seen: &Lines) -> Result<Lines, String> {
+    let total = notebook.cells.len();
+    let place = job.input.cell_id.as_deref().map(|id| notebook.find(id)).transpose()?;
+    let needed = match (job.needs, job.input.edit_mode, place) {
+        (EditNeeds::WholeFile, _, _) => 0..total,
+        (EditNeeds::TouchedLines, Mode::Replace | Mode::Delete, Some(place)) => place..place + 1,
+        (EditNeeds::TouchedLines, Mode::Insert, _)
+        | (EditNeeds::TouchedLines, Mode::Replace | Mode::Delete, None) => 0..0,
+    };
+    if let Some(unseen) = needed.clone().find(|cell| !seen.cover(&(*cell..cell + 1))) {
+        return Err(format!(
+            "cell {} of {} has not been read; read it with offset {} and limit 1 before editing it",
+            unseen + 1,
+            job.fact.requested.display(),
+            unseen + 1
+        ));
+    }
+    let mut known = Lines::default();
+    let new = place.map_or(0, |place| place + 1);
+    for cell in (0..total).filter(|cell| seen.cover(&(*cell..cell + 1))) {
+        let moved = match job.input.edit_mode {
+            Mode::Replace => Some(cell),
+            Mode::Insert => Some(if cell < new { cell } else { cell + 1 }),
+            Mode::Delete if Some(cell) == place => None,
+            Mode::Delete => Some(if place.is_some_and(|place| cell > place) { cell - 1 } else { cell }),
+        };
+        if let Some(cell) = moved {
+            known.add(cell..cell + 1);
+        }
+    }
+    if job.input.edit_mode == Mode::Insert {
+        known.add(new..new + 1);
+    }
+    Ok(known)
 }
 
 fn edit(notebook: &Notebook<'_>, input: &Input, new_id: &str) -> Result<Edited, String> {

@@ -9,7 +9,7 @@ mod plain;
 use super::{parse, resolve, search::missing, shown, spec};
 use crate::{
     Effect, Plan, PlanContext, RunContext, Tool,
-    host::{Kind, Version, blocking, read_whole},
+    host::{HostError, Version, blocking, read_opened},
 };
 use futures_util::future::BoxFuture;
 use ostler_proto::{Access, Intent, Interrupt, Json, PathFact, Preview, ToolError, ToolOutput, ToolSpec};
@@ -18,9 +18,6 @@ use serde::Deserialize;
 use serde_json::json;
 use std::path::Path;
 
-const DESCRIPTION: &str = "Reads a file. Text comes as number, tab, text: without offset and limit the first \
-2000 lines; longer files are read in parts. Also shows images, PDF pages and notebook cells (offset and limit \
-count cells). Read a file before you change it.";
 const GUIDANCE: &str = "Read a file, and enough of it to follow its conventions, before you change it. Use Read rather than cat, head or sed.";
 
 /// However few tokens are allowed, a notice is never cut.
@@ -50,6 +47,8 @@ pub struct Limits {
     pub whole: u64,
     /// Tokens of the longest text that is shown.
     pub tokens: usize,
+    /// Lines that are shown without saying how many.
+    pub lines: usize,
     /// Bytes of the largest file that is read into memory as a whole.
     pub in_memory: u64,
     /// Bytes of the largest picture that is shown.
@@ -58,7 +57,13 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { whole: 256 * 1024, tokens: 25_000, in_memory: super::MAX_WHOLE, picture: 512 * 1024 }
+        Self {
+            whole: 256 * 1024,
+            tokens: 25_000,
+            lines: 2000,
+            in_memory: super::MAX_WHOLE,
+            picture: 512 * 1024,
+        }
     }
 }
 
@@ -91,7 +96,7 @@ enum Form {
 
 impl Read {
     pub(super) fn new(limits: Limits) -> Self {
-        let spec = spec::<Input>("Read", DESCRIPTION, Interrupt::Cancel).guided(GUIDANCE);
+        let spec = spec::<Input>("Read", &description(limits), Interrupt::Cancel).guided(GUIDANCE);
         // It keeps its own limit, in tokens of hardly more than four characters.
         Self {
             spec: ToolSpec { max_result: limits.tokens.saturating_mul(4).max(MIN_RESULT), ..spec },
@@ -123,8 +128,16 @@ impl Tool for Read {
     }
 }
 
+fn description(limits: Limits) -> String {
+    format!(
+        "Reads a file. Text comes as number, tab, line: the first {} lines unless offset and limit say which. A \
+         line over 2000 characters is cut unless it is read alone, with limit 1. Also shows images, PDF pages and \
+         notebook cells (offset and limit count cells).",
+        limits.lines
+    )
+}
+
 async fn read(job: Job, run: RunContext) -> Result<ToolOutput, ToolError> {
-    let path = job.fact.requested.display();
     if job.fact.target == Path::new("/dev/null") {
         return Ok(plain::empty(&job.fact.requested));
     }
@@ -132,26 +145,43 @@ async fn read(job: Job, run: RunContext) -> Result<ToolOutput, ToolError> {
     if matches!(form, Form::Binary) {
         return Err(binary(&job.fact.requested));
     }
-    let Some(stat) = job.cx.host.stat(&job.fact.target).await? else {
-        return Err(missing(&job.fact, &job.cx).await);
-    };
-    match stat.kind {
-        Kind::File => {}
-        Kind::Directory => {
-            return Err(ToolError::Failed(format!(
-                "{path} is a directory, not a file; list it with LS or Glob"
-            )));
-        }
-        Kind::Special(kind) => {
-            return Err(ToolError::Failed(format!("{path} is {kind}, not a regular file")));
-        }
-    }
-    match form {
-        Form::Plain => plain::read(job, stat, run).await,
+    let (fact, cx) = (job.fact.clone(), job.cx.clone());
+    let shown = match form {
+        Form::Plain => plain::read(job, run).await,
         Form::Picture => image::read(job).await,
-        Form::Notebook => notebook::read(job, stat, run).await,
+        Form::Notebook => notebook::read(job, run).await,
         Form::Document => pdf::read(job).await,
-        Form::Binary => Err(binary(&job.fact.requested)),
+        Form::Binary => Err(Failure::Told(binary(&job.fact.requested))),
+    };
+    match shown {
+        Ok(output) => Ok(output),
+        Err(Failure::Told(error)) => Err(error),
+        Err(Failure::Host(HostError::Missing(_))) => Err(missing(&fact, &cx).await),
+        Err(Failure::Host(HostError::Directory(_))) => Err(ToolError::Failed(format!(
+            "{} is a directory, not a file; list it with LS or Glob",
+            fact.requested.display()
+        ))),
+        Err(Failure::Host(error)) => Err(error.into()),
+    }
+}
+
+/// Why a file is not shown.
+enum Failure {
+    /// The machine did not give it.
+    Host(HostError),
+    /// It says so itself.
+    Told(ToolError),
+}
+
+impl From<HostError> for Failure {
+    fn from(error: HostError) -> Self {
+        Self::Host(error)
+    }
+}
+
+impl From<ToolError> for Failure {
+    fn from(error: ToolError) -> Self {
+        Self::Told(error)
     }
 }
 
@@ -183,10 +213,14 @@ impl Job {
     }
 
     /// Reads all of the file.
-    async fn load(&self, limit: u64) -> Result<(Version, Vec<u8>), ToolError> {
-        let (stat, bytes) = read_whole(self.cx.host.as_ref(), &self.fact.target, limit).await?;
-        let (hash, bytes) = blocking(move || (blake3::hash(&bytes), bytes)).await;
-        Ok((Version { hash, size: stat.size, modified: stat.modified }, bytes))
+    async fn load(&self, limit: u64) -> Result<(Version, Vec<u8>), HostError> {
+        let (opening, path) = (self.cx.host.open(&self.fact.target), self.fact.target.clone());
+        blocking(move || {
+            let (stat, bytes) = read_opened(opening()?, path, limit)?;
+            let version = Version { hash: blake3::hash(&bytes), size: stat.size, modified: stat.modified };
+            Ok((version, bytes))
+        })
+        .await
     }
 
     /// Gives a result that shows no lines to the model, or says that it has it already.

@@ -1,15 +1,17 @@
 //! What `Grep`, `Glob` and `LS` share: where a search starts, which files it may look into, and
 //! keeping the newest of many. The rules themselves are not here; they are asked.
 
+use super::shown;
 use crate::{
     PlanContext, ReadPolicy, Sight,
-    host::{HostError, Kind, Stat, blocking},
+    host::{Folder, HostError, Kind, Stat, blocking},
 };
 use ignore::WalkBuilder;
 use ostler_proto::{PathFact, ToolError};
 use std::{
     cmp::Reverse,
     collections::BinaryHeap,
+    ffi::OsString,
     path::{Path, PathBuf},
     sync::atomic::{AtomicUsize, Ordering},
     time::SystemTime,
@@ -53,22 +55,40 @@ pub(super) fn walk_from(root: &Path) -> WalkBuilder {
 /// Says that nothing is there, and what is there under a similar name.
 pub(super) async fn missing(fact: &PathFact, cx: &PlanContext) -> ToolError {
     let (target, policy) = (fact.target.clone(), cx.read_policy.clone());
-    let similar = blocking(move || similar_names(&target, &policy)).await;
+    let (gap, similar) = blocking(move || {
+        let gap = first_missing(&target);
+        let similar = similar_names(&gap, &policy);
+        (gap, similar)
+    })
+    .await;
+    let path = fact.requested.display();
+    let folder = if gap == fact.target {
+        String::new()
+    } else {
+        format!("; there is no folder {}", shown(&gap, &cx.cwd))
+    };
     let hint = if similar.is_empty() {
         format!("the working directory is {}", cx.cwd.display())
     } else {
         format!("similar names in that folder: {}", similar.join(", "))
     };
-    ToolError::Failed(format!("{} does not exist; {hint}", fact.requested.display()))
+    ToolError::Failed(format!("{path} does not exist{folder}; {hint}"))
+}
+
+/// The first part of a path that is not there.
+fn first_missing(target: &Path) -> PathBuf {
+    let missing = |path: &&Path| path.symlink_metadata().is_err();
+    target.ancestors().take_while(missing).last().unwrap_or(target).to_owned()
 }
 
 fn similar_names(target: &Path, policy: &ReadPolicy) -> Vec<String> {
     const MANY: usize = 5000;
     let (Some(folder), Some(name)) = (target.parent(), target.file_name()) else { return Vec::new() };
     // Names are a courtesy: a folder that cannot be listed has none to offer.
-    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
-    let entries = entries.take(MANY).flatten().filter(|entry| policy.sight(&entry.path()) == Sight::Open);
-    let names: Vec<String> = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    let Ok(entries) = Folder::open(folder).and_then(|folder| folder.list(MANY)) else { return Vec::new() };
+    let is_open = |name: &OsString| policy.sight(&folder.join(name)) == Sight::Open;
+    let names = entries.into_iter().map(|entry| entry.name).filter(is_open);
+    let names: Vec<String> = names.map(|name| name.to_string_lossy().into_owned()).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let close = similar::get_close_matches(name.to_string_lossy().as_ref(), &names, 3, 0.6);
     close.into_iter().map(str::to_owned).collect()

@@ -71,6 +71,11 @@ impl Source {
         &self.raw[self.start..]
     }
 
+    /// Whether the file holds the very bytes of [`Source::into_raw`].
+    pub(super) fn is_as_written(&self) -> bool {
+        self.encoding == Encoding::UTF_8
+    }
+
     /// The text as the model sees it: every line ending a newline.
     pub(super) fn visible(&self) -> Cow<'_, str> {
         visible(self.text())

@@ -2,7 +2,8 @@
 
 use super::{
     MAX_WHOLE,
-    change::line_count,
+    change::{is_file, line_count, partly_read},
+    counted,
     diff::{Diff, diff},
     parse, resolve, shown,
     source::Source,
@@ -20,7 +21,7 @@ use serde_json::json;
 use std::path::Path;
 
 const DESCRIPTION: &str = "Writes a whole file, creating missing folders. A file that exists is replaced and \
-must have been read first. To change part of a file use Edit.";
+must have been read as a whole. To change part of a file use Edit.";
 
 const GUIDANCE: &str =
     "Change files that exist with Edit rather than Write, and create new ones only where they are needed.";
@@ -107,12 +108,19 @@ struct Written<'a> {
 impl Before {
     /// Looks at the file and makes sure that the model knows all of it.
     async fn of(fact: &PathFact, cx: &PlanContext) -> Result<Self, ToolError> {
+        let path = fact.requested.display();
+        let unread = || {
+            ToolError::Failed(format!("{path} exists and has not been read; read it before overwriting it"))
+        };
+        // What the model has never seen is not even opened.
+        if cx.files.version(&fact.target).is_none() && is_file(cx.host.as_ref(), &fact.target).await? {
+            return Err(unread());
+        }
         let bytes = match read_whole(cx.host.as_ref(), &fact.target, MAX_WHOLE).await {
             Ok((_, bytes)) => bytes,
             Err(HostError::Missing(_)) => return Ok(Self { hash: None, text: String::new(), source: None }),
             Err(error) => return Err(error.into()),
         };
-        let path = fact.requested.display();
         let hash = blake3::hash(&bytes);
         let standing = cx.files.standing(&fact.target, hash);
         let lossy = String::from_utf8_lossy(&bytes).into_owned();
@@ -120,15 +128,14 @@ impl Before {
         let text = source.as_ref().map_or(lossy, |source| source.text().to_owned());
         let total = line_count(&text);
         match standing {
-            Standing::Unseen => Err(ToolError::Failed(format!(
-                "{path} exists and has not been read; read it before overwriting it"
-            ))),
+            Standing::Unseen => Err(unread()),
             Standing::Changed => Err(ToolError::Failed(format!(
                 "{path} changed on disk since it was read; read it again first"
             ))),
-            Standing::Current(lines) if !lines.cover(&(0..total)) => Err(ToolError::Failed(format!(
-                "of {path} only lines {lines} of {total} were read; read the rest before overwriting it, or use Edit"
-            ))),
+            Standing::Current(lines) if !lines.cover(&(0..total)) => {
+                let problem = partly_read(&fact.requested, &lines, total);
+                Err(ToolError::Failed(format!("{problem}, or change part of it with Edit")))
+            }
             Standing::Current(_) => Ok(Self { hash: Some(hash), text, source }),
         }
     }
@@ -153,7 +160,7 @@ impl Written<'_> {
     fn summary(&self) -> String {
         let (path, diff) = (self.path.display(), self.diff);
         if self.before.hash.is_none() {
-            return format!("Created {path} with {} lines.", diff.added);
+            return format!("Created {path} with {}.", counted(diff.added as u64, "line"));
         }
         let had_returns = self.before.text.contains("\r\n");
         let endings = if had_returns && self.content.contains('\n') && !self.content.contains("\r\n") {
@@ -161,7 +168,8 @@ impl Written<'_> {
         } else {
             ""
         };
-        format!("Replaced {path}: {} lines added, {} removed.{endings}", diff.added, diff.removed)
+        let added = counted(diff.added as u64, "line");
+        format!("Replaced {path}: {added} added, {} removed.{endings}", diff.removed)
     }
 
     fn structured(&self) -> Json {

@@ -46,19 +46,27 @@ pub(super) fn stat(target: &Path) -> Result<Option<Stat>, HostError> {
 
 pub(super) fn open(target: &Path) -> Result<Opened, HostError> {
     refuse_kernel_files(target)?;
+    // To open a device is to use it, so it is looked at first; the look is repeated on what is opened.
+    let seen = open_at_path(target, LOOK).map_err(|errno| failed("read", target, errno))?;
+    let seen = File::from(seen).metadata().map_err(|error| io_failed("read", target, error))?;
+    only_regular(plain(&seen), target)?;
     let (file, stat) = regular(open_at_path(target, READ).map(File::from), target)?;
     Ok(Opened { stat, reader: Box::new(file) })
 }
 
 /// Opens a file met while walking a tree from a resolved path: there was no link on the way, so
 /// there must be none now.
-pub(crate) fn open_regular(path: &Path) -> Result<impl Read + Send + use<>, HostError> {
-    regular(open_at_path(path, READ).map(File::from), path).map(|(file, _)| file)
+pub(crate) fn open_regular(path: &Path) -> Result<(impl Read + Send + use<>, Stat), HostError> {
+    regular(open_at_path(path, READ).map(File::from), path)
 }
 
-/// Puts a new content in place of one file's.
-pub(super) fn replace(replacement: &Replacement, watch: Watch<'_>) -> Result<Version, HostError> {
-    let mut staged = Staged::write(replacement, &temporary_name(), watch)?;
+/// Puts a new content in place of one file's; until then it stands beside it under a temporary name.
+pub(super) fn replace(
+    replacement: &Replacement,
+    temporary: &str,
+    watch: Watch<'_>,
+) -> Result<Version, HostError> {
+    let mut staged = Staged::write(replacement, temporary, watch)?;
     watch("verify");
     staged.verify()?;
     staged.put(watch)?;
@@ -97,13 +105,13 @@ impl<'a> Staged<'a> {
         watch("open the directory");
         let mut place = match expected {
             Expected::Absent => Place::create(target),
-            Expected::Content(_) => Place::open(target),
+            Expected::Content(_) | Expected::Text { .. } => Place::open(target),
         }
         .map_err(fail)?;
         watch("create");
         let old = match expected {
             Expected::Absent => None,
-            Expected::Content(_) => Some(writable(&place, target)?),
+            Expected::Content(_) | Expected::Text { .. } => Some(writable(&place, target)?),
         };
         // A new file gets what the umask leaves; a copy stays private until it has its mode.
         let mode = Mode::from_raw_mode(if old.is_some() { 0o600 } else { 0o666 });
@@ -145,18 +153,20 @@ impl<'a> Staged<'a> {
     /// this comes as close to [`Staged::put`] as can be.
     pub(super) fn verify(&mut self) -> Result<(), HostError> {
         let target = &self.replacement.target;
-        let wanted = match self.replacement.expected {
-            Expected::Absent => {
-                return match found_at(&self.place.directory, &self.place.name) {
-                    Err(Errno::NOENT) => Ok(()),
-                    Ok(_) => Err(HostError::Changed(target.clone())),
-                    Err(errno) => Err(failed("write", target, errno)),
-                };
-            }
-            Expected::Content(hash) => hash,
-        };
+        if self.replacement.expected == Expected::Absent {
+            return match found_at(&self.place.directory, &self.place.name) {
+                Err(Errno::NOENT) => Ok(()),
+                Ok(_) => Err(HostError::Changed(target.clone())),
+                Err(errno) => Err(failed("write", target, errno)),
+            };
+        }
         let (mut old, metadata) = writable(&self.place, target)?;
-        if hash_of(&mut old).map_err(|error| io_failed("read", target, error))? != wanted {
+        let is_same = match &self.replacement.expected {
+            Expected::Absent => Ok(false),
+            Expected::Content(hash) => hash_of(&mut old).map(|found| found == *hash),
+            Expected::Text { text, .. } => holds(&mut old, text.as_bytes()),
+        };
+        if !is_same.map_err(|error| io_failed("read", target, error))? {
             return Err(HostError::Changed(target.clone()));
         }
         let identity = |m: &Metadata| (m.dev(), m.ino(), m.ctime(), m.ctime_nsec());
@@ -174,7 +184,9 @@ impl<'a> Staged<'a> {
         watch("rename");
         match self.replacement.expected {
             Expected::Absent => rename_to_free_name(directory, &self.temporary, name),
-            Expected::Content(_) => fs::renameat(directory, &self.temporary, directory, name),
+            Expected::Content(_) | Expected::Text { .. } => {
+                fs::renameat(directory, &self.temporary, directory, name)
+            }
         }
         .map_err(|errno| match errno {
             Errno::EXIST => HostError::Changed(target.clone()),
@@ -268,6 +280,22 @@ fn hash_of(reader: impl Read) -> std::io::Result<Hash> {
     Ok(hasher.finalize())
 }
 
+/// Whether what is read is exactly this.
+fn holds(mut reader: impl Read, bytes: &[u8]) -> std::io::Result<bool> {
+    let (mut buffer, mut rest) = (vec![0; 64 * 1024], bytes);
+    loop {
+        match reader.read(&mut buffer) {
+            Ok(0) => return Ok(rest.is_empty()),
+            Ok(length) => match rest.strip_prefix(&buffer[..length]) {
+                Some(after) => rest = after,
+                None => return Ok(false),
+            },
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
 fn open_at(directory: &OwnedFd, name: &OsStr) -> Result<File, Errno> {
     fs::openat(directory, name, READ, Mode::empty()).map(File::from)
 }
@@ -283,8 +311,12 @@ fn regular(opened: Result<File, Errno>, path: &Path) -> Result<(File, Stat), Hos
         Err(errno) => return Err(failed("read", path, errno)),
     };
     let stat = plain(&file.metadata().map_err(|error| io_failed("read", path, error))?);
+    only_regular(stat, path).map(|stat| (file, stat))
+}
+
+fn only_regular(stat: Stat, path: &Path) -> Result<Stat, HostError> {
     match stat.kind {
-        Kind::File => Ok((file, stat)),
+        Kind::File => Ok(stat),
         Kind::Directory => Err(HostError::Directory(path.to_owned())),
         Kind::Special(kind) => Err(HostError::Special { path: path.to_owned(), kind }),
     }
@@ -338,7 +370,7 @@ pub(super) fn failed(action: &'static str, path: &Path, errno: Errno) -> HostErr
         Errno::NOENT => HostError::Missing(path),
         Errno::ISDIR => HostError::Directory(path),
         // The path was free of links when it was resolved.
-        Errno::LOOP => HostError::Changed(path),
+        Errno::LOOP => HostError::Swapped(path),
         other => HostError::Io { action, path, error: other.into() },
     }
 }

@@ -4,20 +4,31 @@
 mod attributes;
 mod capture;
 mod file;
+mod folder;
+mod jobs;
 pub mod journal;
+mod lines;
 mod local;
 mod path;
 pub mod process;
+mod recording;
 pub mod sandbox;
 mod shell;
+mod spool;
 mod state;
 mod walk;
+mod warden;
 
 pub use capture::Captured;
+pub use jobs::{Jobs, News, Running, Start};
+pub use lines::{Edited, Lines, Spot};
 pub use local::Local;
-pub use sandbox::{Bounds, Confinement, Network, Terms};
-pub use shell::{Exit, Finished, Shell};
-pub use state::{FileState, Lines, Standing, Version};
+pub use recording::{Kept, Recording};
+pub use sandbox::{Backend, Bounds, Confinement, Network, Survey, Terms};
+pub use shell::{Exit, Finished, Line, Shell};
+pub use spool::{Room, Spooled};
+pub use state::{FileState, Standing, Version};
+pub use warden::{Warden, enter as enter_warden};
 
 use crate::Progress;
 use futures_util::future::BoxFuture;
@@ -25,10 +36,12 @@ use ostler_proto::{PathFact, ToolError};
 use std::{
     io::Read,
     path::{Path, PathBuf},
+    sync::Arc,
     time::SystemTime,
 };
 
 pub(crate) use file::open_regular;
+pub(crate) use folder::{Entry, EntryKind, Folder, Lookout};
 
 /// A content hash; equal hashes mean equal bytes.
 pub type Hash = blake3::Hash;
@@ -46,8 +59,8 @@ pub trait Host: Send + Sync {
     /// Looks at a resolved path; `None` when nothing is there.
     fn stat<'a>(&'a self, target: &'a Path) -> BoxFuture<'a, Result<Option<Stat>, HostError>>;
 
-    /// Opens a regular file for reading.
-    fn open<'a>(&'a self, target: &'a Path) -> BoxFuture<'a, Result<Opened, HostError>>;
+    /// How to open a regular file for reading: see [`Opening`].
+    fn open(&self, target: &Path) -> Opening;
 
     /// Puts a whole new content in a file's place, creating parent directories where needed. Gives
     /// what stands there then.
@@ -56,7 +69,10 @@ pub trait Host: Send + Sync {
     /// As [`Host::replace`] for several files: all of them or none, even if the process ends halfway.
     fn replace_all(&self, replacements: Vec<Replacement>) -> BoxFuture<'_, Result<Vec<Version>, HostError>>;
 
-    /// Runs a shell command to its end, showing output while it comes.
+    /// Runs a command to its end, recording and showing output while it comes.
+    /// Whether commands can be confined here; if not, why.
+    fn can_confine(&self) -> BoxFuture<'_, Result<(), String>>;
+
     fn run(&self, shell: Shell, progress: Progress) -> BoxFuture<'_, Result<Finished, HostError>>;
 }
 
@@ -82,6 +98,10 @@ pub enum Kind {
     Special(&'static str),
 }
 
+/// Opens a file. It blocks, as reading does: call it in the blocking task that reads, so that both
+/// take one way there and back.
+pub type Opening = Box<dyn FnOnce() -> Result<Opened, HostError> + Send>;
+
 /// A file open for reading. Reading it blocks: do so in a blocking task.
 pub struct Opened {
     /// The very file that was opened.
@@ -102,12 +122,19 @@ pub struct Replacement {
 }
 
 /// What a [`Replacement`] replaces.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Expected {
     /// Nothing: the file is new.
     Absent,
     /// A file with exactly this content.
     Content(Hash),
+    /// The same where the content is at hand: comparing is quicker than hashing.
+    Text {
+        /// Of the text.
+        hash: Hash,
+        /// All that is in the file.
+        text: Arc<String>,
+    },
 }
 
 /// Why the machine did not do it.
@@ -140,14 +167,21 @@ pub enum HostError {
         /// How much is allowed.
         limit: u64,
     },
+    /// A symbolic link stands where none stood when the path was followed.
+    #[error("{} was swapped for a symbolic link while it was being used, so it was left alone; try again", .0.display())]
+    Swapped(PathBuf),
     /// Somebody else changed it between looking and acting.
     #[error("{} changed on disk in the meantime, nothing was written; read it again", .0.display())]
     Changed(PathBuf),
     /// Nobody may write it.
-    #[error("{} is read-only, nothing was written", .0.display())]
+    #[error("{} is read-only and was left alone; if it is to change, make it writable first", .0.display())]
     ReadOnly(PathBuf),
     /// It has other names, which a replacement would cut off.
-    #[error("{} has {links} hard links; replacing it would leave the others behind, nothing was written", path.display())]
+    #[error(
+        "{} has {links} hard links, and replacing it would cut it off from the others, so it was left alone; a command \
+         can write to all of them, or cut this one off first",
+        path.display()
+    )]
     Linked {
         /// Where.
         path: PathBuf,
@@ -158,7 +192,7 @@ pub enum HostError {
     #[error("{} belongs to another owner, which a replacement could not keep; nothing was written", .0.display())]
     Owner(PathBuf),
     /// The operating system refused.
-    #[error("cannot {action} {}: {error}", path.display())]
+    #[error("cannot {action} {}: {}", path.display(), plainly(error))]
     Io {
         /// What was tried: `read`, `write`, …
         action: &'static str,
@@ -175,11 +209,18 @@ impl From<HostError> for ToolError {
     }
 }
 
+/// What the system said, as we say things: in lower case and without its number.
+fn plainly(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    let text = text.split(" (os error ").next().unwrap_or_default();
+    let mut characters = text.chars();
+    characters.next().into_iter().flat_map(char::to_lowercase).chain(characters).collect()
+}
+
 /// Reads a whole regular file, refusing one that is longer than `limit` bytes.
 pub async fn read_whole(host: &dyn Host, target: &Path, limit: u64) -> Result<(Stat, Vec<u8>), HostError> {
-    let opened = host.open(target).await?;
-    let path = target.to_owned();
-    blocking(move || read_opened(opened, path, limit)).await
+    let (opening, path) = (host.open(target), target.to_owned());
+    blocking(move || read_opened(opening()?, path, limit)).await
 }
 
 /// As [`read_whole`] for a file that is open already. It blocks.

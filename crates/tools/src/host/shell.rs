@@ -1,12 +1,13 @@
-//! A command line run by bash to its end: output followed while it comes, time kept, and the
-//! directory it ends in reported. Starting and killing are left to `process`.
+//! A command run to its end, by bash or by itself: output followed while it comes, and the directory bash
+//! ends in reported. Starting and killing are left to `process`; how long it may take, to the caller.
 
 use super::{
-    Captured, HostError, Terms,
-    capture::whole_characters,
+    HostError, Recording, Terms, Warden,
     process::{Group, Launch, start},
+    recording::Recorder,
+    spool::Room,
 };
-use crate::{Progress, text};
+use crate::Progress;
 use rustix::{fs::OFlags, process::Signal};
 use std::{
     ffi::{OsStr, OsString},
@@ -17,9 +18,11 @@ use std::{
     },
     path::{Path, PathBuf},
     process::Stdio,
+    sync::Arc,
     time::Duration,
 };
 use tokio::{io::AsyncReadExt, net::unix::pipe, time::Instant};
+use tokio_util::sync::CancellationToken;
 
 /// How long a group has between TERM and KILL.
 const GRACE: Duration = Duration::from_millis(500);
@@ -39,17 +42,28 @@ const WRAPPER: &str = concat!(
     r#"eval "shift; $1""#,
 );
 
-/// A command for bash.
+/// A command and what surrounds it.
 #[derive(Debug, Clone)]
 pub struct Shell {
-    /// The command as written.
-    pub command: String,
+    /// What runs.
+    pub line: Line,
     /// Where it starts.
     pub cwd: PathBuf,
-    /// How long it may take.
-    pub timeout: Duration,
     /// What it may touch and finds around it.
     pub terms: Terms,
+    /// Where its output goes.
+    pub output: Arc<Recording>,
+    /// Cancelled when it must end: it is asked to, and killed if it does not.
+    pub stop: CancellationToken,
+}
+
+/// What runs.
+#[derive(Debug, Clone)]
+pub enum Line {
+    /// A command line for bash, as written; errors are part of its output.
+    Bash(String),
+    /// A program found on the child's `PATH`, with its arguments; what it says of errors is dropped.
+    Program(Vec<OsString>),
 }
 
 /// How a shell ended.
@@ -57,9 +71,7 @@ pub struct Shell {
 pub struct Finished {
     /// How.
     pub exit: Exit,
-    /// Standard output and standard error, as they came.
-    pub output: Captured,
-    /// The directory it ended in, unless it was killed or replaced itself.
+    /// The directory bash ended in, unless it was killed or replaced itself.
     pub cwd: Option<PathBuf>,
 }
 
@@ -68,50 +80,81 @@ pub struct Finished {
 pub enum Exit {
     /// It returned, or was killed by a signal: then 128 and the signal's number, as shells count.
     Code(i32),
-    /// It ran out of time and was killed.
-    TimedOut,
+    /// It was told to end.
+    Stopped,
+}
+
+impl Shell {
+    /// A command line without bounds, whose output stays in memory.
+    pub fn bash(command: &str, cwd: &Path) -> Self {
+        Self {
+            line: Line::Bash(command.to_owned()),
+            cwd: cwd.to_owned(),
+            terms: Terms::default(),
+            output: Recording::text(None, Room::default()),
+            stop: CancellationToken::new(),
+        }
+    }
 }
 
 /// Runs a command to its end. Dropping the future kills everything it started.
 pub(super) async fn run(
     env: &[(String, String)],
+    warden: Option<&Warden>,
     shell: Shell,
     progress: Progress,
 ) -> Result<Finished, HostError> {
-    let (running, output, report) = start_shell(env, &shell).map_err(|error| HostError::Io {
-        action: "start bash in",
+    let (running, output, report) = start_shell(env, warden, &shell).map_err(|error| HostError::Io {
+        action: "start the command in",
         path: shell.cwd.clone(),
         error,
     })?;
     let broken = |error| HostError::Io { action: "follow the command in", path: shell.cwd.clone(), error };
     let output = pipe::Receiver::from_owned_fd(output).map_err(broken)?;
-    let (phase, captured) = follow(&running, output, shell.timeout, progress).await.map_err(broken)?;
+    let mut recorder = Recorder::new(shell.output, progress);
+    let phase = follow(&running, output, &shell.stop, &mut recorder).await.map_err(broken)?;
     let exit = match phase {
         Phase::Terminating | Phase::Killed => {
             drop(running);
-            Exit::TimedOut
+            Exit::Stopped
         }
         Phase::Running | Phase::Lingering => {
             let status = running.finish().map_err(broken)?;
             Exit::Code(status.code().or(status.signal().map(|signal| 128 + signal)).unwrap_or(-1))
         }
     };
-    Ok(Finished { exit, output: captured, cwd: reported_cwd(report) })
+    recorder.finish().await;
+    Ok(Finished { exit, cwd: report.and_then(reported_cwd) })
 }
 
-/// Starts bash and returns the reading ends of its output and of its report.
-fn start_shell(env: &[(String, String)], shell: &Shell) -> io::Result<(Group, OwnedFd, PipeReader)> {
+/// Starts the command and returns the reading ends of its output and of its report.
+fn start_shell(
+    env: &[(String, String)],
+    warden: Option<&Warden>,
+    shell: &Shell,
+) -> io::Result<(Group, OwnedFd, Option<PipeReader>)> {
     let (output, output_end) = io::pipe()?;
-    let (report, report_end) = io::pipe()?;
     let env = [env, &shell.terms.env].concat();
-    let args = ["--noprofile", "--norc", "-c", WRAPPER, "bash", &shell.command];
+    let (program, args, errors, report) = match &shell.line {
+        Line::Bash(command) => {
+            let (report, report_end) = io::pipe()?;
+            let args = ["--noprofile", "--norc", "-c", WRAPPER, "bash", command];
+            (bash(), args.into_iter().map(OsString::from).collect(), report_end.into(), Some(report))
+        }
+        Line::Program(words) => {
+            let (program, args) =
+                words.split_first().ok_or_else(|| io::Error::other("there is no program to start"))?;
+            (program.as_os_str(), args.to_vec(), Stdio::null(), None)
+        }
+    };
     let group = start(Launch {
-        program: bash(),
-        args: args.into_iter().map(OsString::from).collect(),
+        program,
+        args,
         cwd: &shell.cwd,
         env: &env,
         confinement: &shell.terms.confinement,
-        stdio: [Stdio::null(), output_end.into(), report_end.into()],
+        warden,
+        stdio: [Stdio::null(), output_end.into(), errors],
     })?;
     Ok((group, output.into(), report))
 }
@@ -125,26 +168,25 @@ fn bash() -> &'static OsStr {
 /// How far the end of a shell has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// It runs and has time left.
+    /// It runs.
     Running,
     /// It ended; children it left behind may still write.
     Lingering,
-    /// Its time is over and it was asked to end.
+    /// It was asked to end.
     Terminating,
     /// It was killed.
     Killed,
 }
 
-/// Reads output until the shell is done with, and says how that came.
+/// Reads output until the command is done with, and says how that came.
 async fn follow(
     group: &Group,
     mut output: pipe::Receiver,
-    timeout: Duration,
-    progress: Progress,
-) -> io::Result<(Phase, Captured)> {
-    let mut live = Live { captured: Captured::default(), progress, unfinished: Vec::new() };
-    let mut piece = vec![0; 16 * 1024];
-    let (mut phase, mut deadline) = (Phase::Running, Instant::now() + timeout);
+    stop: &CancellationToken,
+    recorder: &mut Recorder,
+) -> io::Result<Phase> {
+    let mut piece = vec![0; 64 * 1024];
+    let (mut phase, mut deadline) = (Phase::Running, None::<Instant>);
     let (mut open, mut ended) = (true, false);
     let end = group.ended();
     tokio::pin!(end);
@@ -152,7 +194,7 @@ async fn follow(
         tokio::select! {
             read = output.read(&mut piece), if open => match read? {
                 0 => open = false,
-                length => live.push(&piece[..length]),
+                length => recorder.push(&piece[..length]).await,
             },
             result = &mut end, if !ended => {
                 result?;
@@ -160,50 +202,32 @@ async fn follow(
                 if phase == Phase::Running {
                     phase = Phase::Lingering;
                 }
-                deadline = deadline.min(Instant::now() + LINGER);
+                let linger = Instant::now() + LINGER;
+                deadline = Some(deadline.map_or(linger, |deadline| deadline.min(linger)));
             }
-            () = tokio::time::sleep_until(deadline) => {
-                let Some(next) = next_phase(group, phase, ended) else { break };
-                phase = next;
-                deadline = Instant::now() + GRACE;
+            () = stop.cancelled(), if phase == Phase::Running => {
+                group.signal(Signal::TERM);
+                phase = Phase::Terminating;
+                deadline = Some(Instant::now() + GRACE);
             }
+            () = sleep_until(deadline) => {
+                if phase != Phase::Terminating || ended {
+                    break;
+                }
+                group.signal(Signal::KILL);
+                phase = Phase::Killed;
+                deadline = Some(Instant::now() + GRACE);
+            }
+            () = recorder.wanted() => recorder.write_pending().await,
         }
     }
-    Ok((phase, live.captured))
+    Ok(phase)
 }
 
-/// What follows when the time of a phase is over; nothing when the group is given up.
-fn next_phase(group: &Group, phase: Phase, ended: bool) -> Option<Phase> {
-    match phase {
-        Phase::Running => {
-            group.signal(Signal::TERM);
-            Some(Phase::Terminating)
-        }
-        Phase::Terminating if !ended => {
-            group.signal(Signal::KILL);
-            Some(Phase::Killed)
-        }
-        Phase::Terminating | Phase::Killed | Phase::Lingering => None,
-    }
-}
-
-/// Output on its way to the record and to whoever watches.
-struct Live {
-    captured: Captured,
-    progress: Progress,
-    unfinished: Vec<u8>,
-}
-
-impl Live {
-    fn push(&mut self, bytes: &[u8]) {
-        self.captured.push(bytes);
-        self.unfinished.extend_from_slice(bytes);
-        let whole = whole_characters(&self.unfinished);
-        let shown = text::clean(&String::from_utf8_lossy(&self.unfinished[..whole]));
-        self.unfinished.drain(..whole);
-        if !shown.is_empty() {
-            self.progress.say(shown);
-        }
+async fn sleep_until(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline).await,
+        None => std::future::pending().await,
     }
 }
 

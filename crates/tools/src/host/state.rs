@@ -1,10 +1,9 @@
 //! What the model has seen of which file: the record behind "read it before you change it".
 //! It holds no content, only hashes and line ranges, and never touches the disk.
 
-use super::{Hash, Stat};
+use super::{Edited, Hash, Lines, Stat};
 use std::{
     collections::{HashMap, HashSet},
-    fmt,
     ops::Range,
     path::{Path, PathBuf},
     sync::{Mutex, MutexGuard, PoisonError},
@@ -28,10 +27,6 @@ pub struct Version {
     pub modified: SystemTime,
 }
 
-/// Lines counted from 0, as ascending, disjoint, non-touching ranges.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Lines(Vec<Range<usize>>);
-
 /// How the model's knowledge of a file stands to a content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Standing {
@@ -47,6 +42,8 @@ pub enum Standing {
 struct Seen {
     version: Version,
     lines: Lines,
+    /// Of a notebook, which is shown by cells.
+    cells: Lines,
     /// What the model was shown of this content, word for word: hashes of whole results of reads.
     views: HashSet<Hash>,
 }
@@ -65,13 +62,17 @@ impl FileState {
 
     /// The model was shown some lines of a file.
     pub fn record_seen(&self, path: &Path, version: Version, lines: Range<usize>) {
-        let mut files = self.lock();
-        let seen = files.entry(path.to_owned()).or_insert_with(|| Seen::new(version));
-        if seen.version.hash != version.hash {
-            *seen = Seen::new(version);
-        }
-        seen.version = version;
-        seen.lines.add(lines);
+        self.record_lines(path, version, &Lines::from(lines));
+    }
+
+    /// As [`FileState::record_seen`], where some of the lines were cut.
+    pub fn record_lines(&self, path: &Path, version: Version, lines: &Lines) {
+        self.with(path, version, |seen| seen.lines.join(lines));
+    }
+
+    /// The model was shown some cells of a notebook.
+    pub fn record_cells(&self, path: &Path, version: Version, cells: Range<usize>) {
+        self.with(path, version, |seen| seen.cells.add(cells));
     }
 
     /// The model is about to be shown a result of reading the content last recorded. Says whether
@@ -93,14 +94,18 @@ impl FileState {
         self.lock().insert(path.to_owned(), seen);
     }
 
-    /// The model edited lines it had seen. Each edit is the line it starts on and by how many
-    /// lines it made the file longer.
-    pub fn record_edited(&self, path: &Path, version: Version, edits: &[(usize, isize)]) {
+    /// The model edited lines it had seen.
+    pub fn record_edited(&self, path: &Path, version: Version, edits: &[Edited]) {
         let mut files = self.lock();
         let Some(seen) = files.get_mut(path) else { return };
         seen.lines = seen.lines.moved(edits);
         seen.version = version;
         seen.views.clear();
+    }
+
+    /// The model changed a notebook whose content it had seen, and knows these cells of the new one.
+    pub fn record_notebook(&self, path: &Path, version: Version, cells: Lines) {
+        self.lock().insert(path.to_owned(), Seen { cells, ..Seen::new(version) });
     }
 
     /// What the model knows of a file whose content is `hash` now.
@@ -112,9 +117,24 @@ impl FileState {
         }
     }
 
+    /// Which cells the model was shown of the notebook it last saw there.
+    pub fn cells(&self, path: &Path) -> Lines {
+        self.lock().get(path).map(|seen| seen.cells.clone()).unwrap_or_default()
+    }
+
     /// The content the model last saw.
     pub fn version(&self, path: &Path) -> Option<Version> {
         self.lock().get(path).map(|seen| seen.version)
+    }
+
+    fn with(&self, path: &Path, version: Version, record: impl FnOnce(&mut Seen)) {
+        let mut files = self.lock();
+        let seen = files.entry(path.to_owned()).or_insert_with(|| Seen::new(version));
+        if seen.version.hash != version.hash {
+            *seen = Seen::new(version);
+        }
+        seen.version = version;
+        record(seen);
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<PathBuf, Seen>> {
@@ -125,7 +145,7 @@ impl FileState {
 
 impl Seen {
     fn new(version: Version) -> Self {
-        Self { version, lines: Lines::default(), views: HashSet::new() }
+        Self { version, lines: Lines::default(), cells: Lines::default(), views: HashSet::new() }
     }
 }
 
@@ -140,65 +160,9 @@ impl Version {
     }
 }
 
-impl Lines {
-    /// Whether all lines of a range are among these.
-    pub fn cover(&self, wanted: &Range<usize>) -> bool {
-        wanted.is_empty() || self.0.iter().any(|range| range.start <= wanted.start && wanted.end <= range.end)
-    }
-
-    /// The first `count` lines.
-    pub fn first(count: usize) -> Self {
-        let mut lines = Self::default();
-        lines.add(0..count);
-        lines
-    }
-
-    /// The same lines after edits of some of them. Each edit is the line it starts on and by how
-    /// many lines it made the file longer.
-    #[must_use]
-    pub fn moved(&self, edits: &[(usize, isize)]) -> Self {
-        let moved = |line: usize| {
-            let before = edits.iter().filter(|(start, _)| *start < line);
-            line.saturating_add_signed(before.map(|(_, longer)| longer).sum())
-        };
-        let mut lines = Self::default();
-        for range in &self.0 {
-            lines.add(moved(range.start)..moved(range.end));
-        }
-        lines
-    }
-
-    fn add(&mut self, range: Range<usize>) {
-        if range.is_empty() {
-            return;
-        }
-        let (touching, mut apart): (Vec<_>, Vec<_>) = std::mem::take(&mut self.0)
-            .into_iter()
-            .partition(|known| known.start <= range.end && range.start <= known.end);
-        let start = touching.iter().map(|known| known.start).fold(range.start, usize::min);
-        let end = touching.iter().map(|known| known.end).fold(range.end, usize::max);
-        apart.push(start..end);
-        apart.sort_by_key(|known| known.start);
-        self.0 = apart;
-    }
-}
-
-impl fmt::Display for Lines {
-    /// As people count: from 1, both ends included.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (position, range) in self.0.iter().enumerate() {
-            let comma = if position == 0 { "" } else { ", " };
-            write!(f, "{comma}{}-{}", range.start + 1, range.end)?;
-        }
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use proptest::prelude::*;
-    use std::collections::BTreeSet;
+    use super::{super::Spot, *};
 
     fn version(text: &str) -> Version {
         Version { hash: blake3::hash(text.as_bytes()), size: 0, modified: SystemTime::UNIX_EPOCH }
@@ -258,22 +222,10 @@ mod tests {
         let (state, path) = (FileState::default(), Path::new("/f"));
         state.record_seen(path, version("a"), 2..4);
         state.record_seen(path, version("a"), 10..12);
-        state.record_edited(path, version("b"), &[(3, 2)]);
+        let spot = |line| Spot { line, column: 0 };
+        state.record_edited(path, version("b"), &[Edited { line: 3, old_end: spot(3), new_end: spot(5) }]);
         check_seen(&state, "b", "3-6, 13-14");
-        state.record_edited(path, version("c"), &[(2, -4)]);
+        state.record_edited(path, version("c"), &[Edited { line: 2, old_end: spot(6), new_end: spot(2) }]);
         check_seen(&state, "c", "9-10");
-    }
-
-    proptest! {
-        #[test]
-        fn ranges_are_the_set_of_their_lines(ranges in prop::collection::vec((0usize..40, 0usize..8), 0..12)) {
-            let (mut lines, mut set) = (Lines::default(), BTreeSet::new());
-            for (start, length) in ranges {
-                lines.add(start..start + length);
-                set.extend(start..start + length);
-            }
-            prop_assert!(lines.0.windows(2).all(|pair| pair[0].end < pair[1].start));
-            prop_assert_eq!(lines.0.iter().cloned().flatten().collect::<BTreeSet<_>>(), set);
-        }
     }
 }

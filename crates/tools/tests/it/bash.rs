@@ -2,9 +2,13 @@
 
 use crate::{Scene, quiet, text};
 use ostler_proto::{Access, Preview, StateChange};
-use ostler_tools::{Progress, RunContext};
+use ostler_tools::{
+    Progress, RunContext,
+    builtin::{Manner, Preference},
+    host::Room,
+};
 use serde_json::json;
-use std::{path::Path, time::Duration};
+use std::{os::unix::fs::PermissionsExt, path::Path, time::Duration};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -36,7 +40,7 @@ async fn exit_codes_are_told() {
         ("echo a; exit 3", "Exit code 3\na", true),
         ("false", "Exit code 1", true),
         ("kill -9 $$", "Exit code 137", true),
-        ("grep x /dev/null", "(no output)", false),
+        ("grep x </dev/null", "(no output)", false),
         ("grep x /no/such/file 2>/dev/null", "Exit code 2", true),
         ("nonsense_program", "Exit code 127\nbash: line 1: nonsense_program: command not found", true),
     ] {
@@ -99,13 +103,90 @@ async fn the_environment_is_what_the_host_was_given() {
 }
 
 #[tokio::test]
-async fn long_output_keeps_both_ends_and_says_so() {
+async fn long_output_is_shown_by_its_ends_and_kept_whole() {
     let scene = Scene::new();
-    let text = run(&scene, "seq 1 10000").await;
-    assert!(text.chars().count() <= 30_000 && text.starts_with("1\n2\n") && text.ends_with("9999\n10000"));
-    assert!(text.contains("characters of output left out here"), "{text}");
-    let flood = run(&scene, "head -c 50000000 /dev/zero | tr '\\0' x").await;
-    assert!(flood.chars().count() <= 30_000 && flood.contains("about 499"), "{}", flood.len());
+    run(&scene, "seq 1 5000").await;
+    assert_eq!(scene.kept(), [], "what is shown whole leaves nothing");
+    let output = scene.call("Bash", json!({"command": "seq 1 10000"})).await.unwrap();
+    let shown = text(&output);
+    assert!(shown.chars().count() <= 10_000 && shown.starts_with("1\n2\n") && shown.ends_with("9999\n10000"));
+    let path = output.structured["persistedOutputPath"].as_str().unwrap();
+    assert_eq!(output.structured["persistedOutputSize"], 48894);
+    assert!(shown.contains(&format!("all of it (48894 bytes) is kept in {path}: Grep it")), "{shown}");
+    let whole = std::fs::read_to_string(path).unwrap();
+    assert!(whole.starts_with("1\n2\n") && whole.lines().count() == 10_000);
+}
+
+#[tokio::test]
+async fn a_flood_is_kept_by_its_ends_in_bounded_room() {
+    let room = Room { head: 200_000, tail: 200_000 };
+    let scene = Scene::with(Manner::default(), room);
+    // Escapes and broken characters are split everywhere by the pipe.
+    let command = r"for i in {1..40000}; do printf '\e[31mline %d\e[0m \xff\n' $i; done";
+    let output = scene.call("Bash", json!({"command": command})).await.unwrap();
+    let shown = text(&output);
+    assert!(shown.chars().count() <= 10_000 && shown.ends_with("line 40000 \u{fffd}"), "{shown}");
+    let path = Path::new(output.structured["persistedOutputPath"].as_str().unwrap());
+    assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    let whole = std::fs::read_to_string(path).unwrap();
+    assert!(whole.starts_with("line 1 \u{fffd}\nline 2 ") && whole.ends_with("line 40000 \u{fffd}\n"));
+    assert!(whole.contains("bytes of output were not kept here") && !whole.contains('\u{1b}'));
+    let [(_, size)] = scene.kept()[..] else { panic!("{:?}", scene.kept()) };
+    assert!((400_000..500_000).contains(&size), "{size}");
+}
+
+#[tokio::test]
+async fn a_failure_shows_less_and_is_kept_too() {
+    let scene = Scene::new();
+    let output = scene.call("Bash", json!({"command": "seq 1 4000; exit 3"})).await.unwrap();
+    let shown = text(&output);
+    assert!(
+        output.is_error && shown.starts_with("Exit code 3\n1\n2\n") && shown.ends_with("\n4000"),
+        "{shown}"
+    );
+    assert!(shown.chars().count() <= 10_020 && shown.contains("is kept in"), "{shown}");
+}
+
+#[tokio::test]
+async fn a_long_sleep_and_nothing_else_is_refused() {
+    let scene = Scene::new();
+    let told = scene.fails("Bash", json!({"command": "sleep 600"})).await;
+    assert!(told.contains("TaskOutput") && told.contains("600 seconds"), "{told}");
+    let intent = scene.intent("Bash", json!({"command": "sleep 600", "run_in_background": true})).await;
+    assert_eq!(intent.title, "sleep 600 (in the background)");
+}
+
+#[tokio::test]
+async fn leaving_the_sandbox_is_visible() {
+    let scene = Scene::new();
+    let input = json!({"command": "true", "description": "x".repeat(200), "dangerouslyDisableSandbox": true});
+    assert!(scene.intent("Bash", input.clone()).await.title.ends_with("x… (outside the sandbox)"));
+    assert_eq!(scene.call("Bash", input).await.unwrap().structured["dangerouslyDisableSandbox"], true);
+}
+
+#[tokio::test]
+async fn dedicated_tools_are_hinted_at_once_or_insisted_on() {
+    let scene = Scene::new();
+    scene.write("f", "x\n");
+    let first = run(&scene, "cat f").await;
+    assert!(first.starts_with("x\n\n(Next time use Read"), "{first}");
+    assert_eq!(run(&scene, "head -1 f").await, "x");
+    assert!(run(&scene, "ls").await.contains("use LS"));
+    let manner = |prefer| Manner { prefer, ..Manner::default() };
+    let quiet = Scene::with(manner(Preference::Off), Room::default());
+    assert_eq!(run(&quiet, "ls").await, "(no output)");
+    let strict = Scene::with(manner(Preference::Deny), Room::default());
+    let told = strict.fails("Bash", json!({"command": "grep -r x ."})).await;
+    assert!(told.contains("use the Grep tool"), "{told}");
+    assert_eq!(run(&strict, "ls | wc -l").await, "0");
+}
+
+#[tokio::test]
+async fn a_trailer_is_spoken_of_only_when_wanted() {
+    let guidance = |scene: &Scene| scene.tools.find("Bash").unwrap().spec().guidance.clone();
+    assert!(!guidance(&Scene::new()).contains("Authored"));
+    let manner = Manner { commit_trailer: Some("Co-Authored-By: X <x@y>".into()), ..Manner::default() };
+    assert!(guidance(&Scene::with(manner, Room::default())).ends_with("the line: Co-Authored-By: X <x@y>"));
 }
 
 #[tokio::test]
@@ -116,6 +197,7 @@ async fn output_is_shown_while_it_comes() {
     let command = "echo first; until [ -e go ]; do sleep 0.01; done; echo second";
     let plan = tool.plan(json!({"command": command}), &scene.cx).await.unwrap();
     let running = plan.effect.run(RunContext {
+        call: "call".into(),
         cancel: CancellationToken::new(),
         progress: Progress::to(tx),
         terms: ostler_tools::host::Terms::default(),
@@ -175,12 +257,12 @@ async fn dropping_a_call_kills_the_whole_group() {
     until(|| !Path::new(&format!("/proc/{shell}")).exists()).await;
 }
 
-fn pid(scene: &Scene, name: &str) -> Option<u32> {
+pub(crate) fn pid(scene: &Scene, name: &str) -> Option<u32> {
     std::fs::read_to_string(scene.dir.join(name)).ok()?.trim().parse().ok()
 }
 
 /// Waits, within bounds, until a process runs no more. One whose new parent is slow to reap it is dead too.
-async fn gone(scene: &Scene, name: &str) {
+pub(crate) async fn gone(scene: &Scene, name: &str) {
     let pid = pid(scene, name).unwrap();
     until(|| match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
         Err(_) => true,
@@ -189,7 +271,7 @@ async fn gone(scene: &Scene, name: &str) {
     .await;
 }
 
-async fn until(condition: impl Fn() -> bool) {
+pub(crate) async fn until(condition: impl Fn() -> bool) {
     for _ in 0..500 {
         if condition() {
             return;

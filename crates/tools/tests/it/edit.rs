@@ -309,5 +309,33 @@ async fn an_empty_old_string_creates() {
     scene.write("empty", "");
     scene.ok("Read", json!({"file_path": "empty"})).await;
     scene.ok("Edit", create("empty")).await;
-    assert_eq!(scene.bytes("empty"), b"a\nb\n");
+    assert_eq!(scene.bytes("empty"), b"a\r\nb\n", "an empty file is filled as a new one is");
+}
+
+#[tokio::test]
+async fn the_part_of_a_line_that_was_cut_off_was_not_seen() {
+    let scene = Scene::new();
+    let long = format!("near {}far {}end\nlast\n", "é".repeat(3000), "x".repeat(40_000));
+    let edit = |old: &str, new: &str| json!({"file_path": "f", "old_string": old, "new_string": new});
+    scene.write("f", format!("first\r\n{}", long.replace('\n', "\r\n")));
+    assert!(scene.ok("Read", json!({"file_path": "f"})).await.contains("… [line cut at 2000 characters]"));
+    let error = scene.fails("Edit", edit("far", "FAR")).await;
+    assert!(error.contains("line 2 of") && error.contains("offset 2 and limit 1"), "{error}");
+    assert!(scene.fails("Edit", edit("end\nlast", "x")).await.contains("shown only in part"));
+    let whole = scene.fails("Write", json!({"file_path": "f", "content": "x"})).await;
+    assert!(whole.contains("line 2") && whole.contains("limit 1"), "{whole}");
+    // What was shown of it may be changed, and moves the rest along.
+    scene.ok("Edit", edit("near ", "nearer\nor ")).await;
+    assert!(scene.fails("Edit", edit("far", "FAR")).await.contains("line 3 of"));
+    let seen = format!("or {}", "é".repeat(1995));
+    scene.ok("Edit", edit(&seen, "nearest ")).await;
+    assert!(scene.fails("Edit", edit("nearest é", "x")).await.contains("line 3 of"));
+    scene.ok("Edit", edit("last", "LAST")).await;
+    // Asked for alone, a line is shown as far as tokens allow.
+    scene.ok("Read", json!({"file_path": "f", "offset": 3, "limit": 1})).await;
+    scene.ok("Edit", edit("far", "FAR")).await;
+    assert!(scene.fails("Edit", edit("end\n", "")).await.contains("line 3 of"));
+    let expected =
+        format!("first\r\nnearer\r\nnearest {}FAR {}end\r\nLAST\r\n", "é".repeat(1005), "x".repeat(40_000));
+    assert!(scene.bytes("f") == expected.as_bytes());
 }

@@ -58,7 +58,7 @@ async fn read_refuses_what_is_no_text_file() {
     symlink("loop", scene.dir.join("loop")).unwrap();
     for (path, expected) in [
         ("mian.rs", "does not exist; similar names in that folder: main.rs"),
-        ("no/such/folder", "does not exist; the working directory is"),
+        ("no/such/folder", "does not exist; there is no folder no; the working directory is"),
         ("binary", "is a binary file"),
         ("big", "too many to read at once"),
         (".", "is a directory"),

@@ -117,7 +117,10 @@ fn child() {
             journal::replace_all(&path("journal"), &replacements(&path("project")), &mut die).unwrap();
         }
         "replace one" => {
-            journal::replace_all(&path("journal"), &replacements(&path("project"))[..1], &mut die).unwrap();
+            journal::replace_one(&path("journal"), &replacements(&path("project"))[0], &mut die).unwrap();
+        }
+        "create one" => {
+            journal::replace_one(&path("journal"), &replacements(&path("project"))[1], &mut die).unwrap();
         }
         "recover" => {
             journal::recover_watched(&path("journal"), &mut die).unwrap();
@@ -197,18 +200,65 @@ fn recovery_may_be_killed_too() {
 }
 
 #[test]
-fn a_single_file_is_old_or_new_at_any_step() {
-    let mut contents = Vec::new();
-    for step in 0.. {
-        let yard = Yard::new();
-        let finished = yard.in_child("replace one", step);
-        contents.push(std::fs::read_to_string(yard.project().join("a")).unwrap());
-        if finished {
-            break;
+fn a_single_file_is_old_or_new_at_any_step_and_leaves_nothing() {
+    let old = Yard::new().tree();
+    for (action, number) in [("replace one", 0), ("create one", 1)] {
+        let whole = Yard::new();
+        journal::replace_one(&whole.journal(), &replacements(&whole.project())[number], &mut |_| {}).unwrap();
+        whole.assert_no_trace();
+        let (new, mut undone) = (whole.tree(), 0);
+        let mut is_new = Vec::new();
+        for step in 0.. {
+            let yard = Yard::new();
+            let finished = yard.in_child(action, step);
+            let recovered = journal::recover(&yard.journal()).unwrap();
+            let tree = yard.tree();
+            assert!(tree == old || tree == new, "{action}, step {step}: {tree:?}");
+            is_new.push(tree == new);
+            match recovered.as_slice() {
+                [] => {}
+                [Recovered { outcome: Outcome::Undone { left }, .. }] if left.is_empty() => {
+                    assert!(tree == old, "{action}, step {step}");
+                    undone += 1;
+                }
+                other => panic!("{action}, step {step}: {other:?}"),
+            }
+            if yard.journal().exists() {
+                yard.assert_no_trace();
+                assert_eq!(journal::recover(&yard.journal()).unwrap(), [], "nothing is recovered twice");
+            }
+            if finished {
+                break;
+            }
         }
+        assert!(is_new.is_sorted() && is_new.len() >= 9 && undone >= 4, "{action}: {is_new:?}, {undone}");
     }
-    assert!(contents.iter().all(|content| content == "old a" || content == "new a"));
-    assert!(contents.is_sorted_by(|a, b| a >= b) && contents.len() >= 8, "{contents:?}");
+}
+
+#[test]
+fn a_note_in_use_or_of_somebody_else_removes_nothing() {
+    let yard = Yard::new();
+    let mut during = Vec::new();
+    let mut watch = |_: &'static str| during.extend(journal::recover(&yard.journal()).unwrap());
+    journal::replace_one(&yard.journal(), &replacements(&yard.project())[0], &mut watch).unwrap();
+    assert_eq!(during, [], "a live change belongs to its process");
+    let bytes = |name: &str| serde_json::to_value(std::ffi::OsString::from(name)).unwrap();
+    let target = bytes(&yard.project().join("a").display().to_string());
+    for temporary in ["other", "sub/b", "../project/other", ".ostler-/../other"] {
+        let note = json!({"target": target, "temporary": temporary, "missing": []});
+        std::fs::write(yard.journal().join("0.note"), note.to_string()).unwrap();
+        journal::recover(&yard.journal()).unwrap();
+        assert!(exists(&yard.project(), "other") && exists(&yard.project(), "sub/b"), "{temporary}");
+        assert!(!exists(&yard.journal(), "0.note"), "{temporary}");
+    }
+}
+
+#[test]
+fn a_file_can_be_changed_where_no_journal_can_be_written() {
+    let yard = Yard::new();
+    std::fs::write(yard.journal(), "a file, no folder").unwrap();
+    journal::replace_one(&yard.journal(), &replacements(&yard.project())[0], &mut |_| {}).unwrap();
+    assert_eq!(std::fs::read(yard.project().join("a")).unwrap(), b"new a");
 }
 
 #[test]

@@ -152,3 +152,27 @@ async fn wrong_edits_are_explained() {
     let error = scene.fails("NotebookEdit", edit("n.ipynb", json!("work"))).await;
     assert!(error.contains("changed on disk"), "{error}");
 }
+
+#[tokio::test]
+async fn only_cells_that_were_shown_may_be_changed() {
+    let scene = Scene::new();
+    scene.write("n.ipynb", written(&notebook()));
+    let edit = |mode: &str, cell: &str| json!({"notebook_path": "n.ipynb", "cell_id": cell, "edit_mode": mode, "new_source": "new"});
+    assert!(scene.fails("NotebookEdit", edit("replace", "work")).await.contains("has not been read"));
+    scene.ok("Read", json!({"file_path": "n.ipynb", "limit": 1})).await;
+    let error = scene.fails("NotebookEdit", edit("replace", "work")).await;
+    assert!(error.contains("cell 2 of") && error.contains("offset 2 and limit 1"), "{error}");
+    scene.ok("NotebookEdit", edit("insert", "intro")).await;
+    assert!(scene.fails("NotebookEdit", edit("delete", "work")).await.contains("cell 3 of"));
+    scene.ok("Read", json!({"file_path": "n.ipynb", "offset": 3, "limit": 1})).await;
+    scene.ok("NotebookEdit", edit("delete", "intro")).await;
+    scene.ok("NotebookEdit", edit("replace", "work")).await;
+    scene.ok("Bash", json!({"command": "cat n.ipynb"})).await;
+    scene.ok("NotebookEdit", edit("delete", "work")).await;
+    assert!(
+        scene
+            .fails("NotebookEdit", json!({"notebook_path": "m.ipynb", "new_source": ""}))
+            .await
+            .contains("n.ipynb")
+    );
+}

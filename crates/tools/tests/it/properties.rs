@@ -18,7 +18,8 @@ struct Step {
 enum Encoding {
     Utf8,
     Utf8Marked,
-    Utf16,
+    Utf16Big,
+    Utf16Little,
     Latin,
 }
 
@@ -41,7 +42,8 @@ fn encode(units: &[Unit], encoding: Encoding) -> Vec<u8> {
     match encoding {
         Encoding::Utf8 => raw.into_bytes(),
         Encoding::Utf8Marked => format!("\u{FEFF}{raw}").into_bytes(),
-        Encoding::Utf16 => format!("\u{FEFF}{raw}").encode_utf16().flat_map(u16::to_be_bytes).collect(),
+        Encoding::Utf16Big => format!("\u{FEFF}{raw}").encode_utf16().flat_map(u16::to_be_bytes).collect(),
+        Encoding::Utf16Little => format!("\u{FEFF}{raw}").encode_utf16().flat_map(u16::to_le_bytes).collect(),
         Encoding::Latin => raw.chars().map(|c| u8::try_from(u32::from(c)).unwrap()).collect(),
     }
 }
@@ -51,9 +53,15 @@ fn places(file: &[Unit], old: &[char]) -> Vec<usize> {
     (0..=file.len().saturating_sub(old.len())).filter(stands).collect()
 }
 
+/// Whether all lines of a file end with returns.
+fn has_only_returns(file: &[Unit]) -> bool {
+    let mut newlines = file.iter().filter(|(c, _)| *c == '\n').peekable();
+    newlines.peek().is_some() && newlines.all(|(_, has_return)| *has_return)
+}
+
 /// Whether new lines at a place have returns: as most of those replaced, or else most of the line
-/// itself, the one above and the one below.
-fn returns_at(file: &[Unit], start: usize, end: usize) -> bool {
+/// itself, the one above and the one below; where no line is left, as the file had them.
+fn returns_at(file: &[Unit], start: usize, end: usize, had_only: bool) -> bool {
     let newline = |range: std::ops::Range<usize>| range.filter(|at| file[*at].0 == '\n').collect::<Vec<_>>();
     let mut near = newline(start..end);
     if near.is_empty() {
@@ -61,6 +69,9 @@ fn returns_at(file: &[Unit], start: usize, end: usize) -> bool {
         near.extend(after.first());
         near.extend(newline(0..start).last());
         near.extend(after.get(1));
+    }
+    if near.is_empty() {
+        return had_only;
     }
     let returns = near.iter().filter(|at| file[**at].1).count();
     2 * returns > near.len() || (2 * returns == near.len() && near.first().is_some_and(|at| file[*at].1))
@@ -76,7 +87,7 @@ enum Meaning {
     File(Vec<Unit>),
 }
 
-fn model(file: &[Unit], step: &Step) -> Meaning {
+fn model(file: &[Unit], step: &Step, had_only: bool) -> Meaning {
     let old: Vec<char> = step.old.chars().collect();
     let all = places(file, &old);
     if step.old == step.new || all.is_empty() || (!step.replace_all && all.len() > 1) {
@@ -94,7 +105,7 @@ fn model(file: &[Unit], step: &Step) -> Meaning {
             return Meaning::Unsaid;
         }
         edited.extend(&file[done..start]);
-        let has_return = returns_at(file, start, end);
+        let has_return = returns_at(file, start, end, had_only);
         edited.extend(step.new.chars().map(|c| (c, c == '\n' && has_return)));
         done = end;
     }
@@ -120,7 +131,8 @@ fn encoding() -> impl Strategy<Value = Encoding> {
     prop_oneof![
         Just(Encoding::Utf8),
         Just(Encoding::Utf8Marked),
-        Just(Encoding::Utf16),
+        Just(Encoding::Utf16Big),
+        Just(Encoding::Utf16Little),
         Just(Encoding::Latin)
     ]
 }
@@ -133,14 +145,17 @@ proptest! {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let scene = Scene::new();
         let start = units(&raw);
+        let had_only = has_only_returns(&start);
         let (mut now, mut calls) = (Some(start.clone()), Vec::new());
         let mut said = start.clone();
         for (at, length, new, replace_all) in wanted {
             let old: String = said.iter().map(|(c, _)| *c).skip(at).take(length).collect();
             // What a non-marked old encoding is taken for depends on its letters; these stay.
-            prop_assume!(!old.is_empty() && !old.contains('é') && !old.contains('\r'));
+            if old.is_empty() || old.contains('é') {
+                continue;
+            }
             let step = Step { old, new, replace_all };
-            now = match now.as_ref().map_or(Meaning::Failure, |now| model(now, &step)) {
+            now = match now.as_ref().map_or(Meaning::Failure, |now| model(now, &step, had_only)) {
                 Meaning::File(edited) => {
                     said.clone_from(&edited);
                     Some(edited)
@@ -149,6 +164,9 @@ proptest! {
                 Meaning::Failure => None,
             };
             calls.push(step);
+        }
+        if calls.is_empty() {
+            return Ok(());
         }
         // A batch that ends where it began is refused.
         let expected = now.filter(|now| *now != start).unwrap_or_else(|| start.clone());
@@ -163,6 +181,11 @@ proptest! {
             let held = scene.bytes("f");
             prop_assert_eq!(&held, &encode(&expected, encoding), "{:?} {:?}", calls, result);
             prop_assert_eq!(result.is_ok(), expected != start, "{:?}", result);
+            // What a program is told to have stood there is what stood there.
+            if let Ok(output) = result {
+                let mark = if matches!(encoding, Encoding::Utf8 | Encoding::Latin) { "" } else { "\u{FEFF}" };
+                prop_assert_eq!(&output.structured["originalFile"], &json!(format!("{mark}{raw}")));
+            }
             Ok(())
         })?;
     }

@@ -4,13 +4,17 @@ use crate::{Scene, text};
 use ostler_proto::{Block, Json, Source};
 use ostler_tools::{
     Registry,
-    builtin::{Limits, all_within},
+    builtin::{EditNeeds, Kit, Limits, Options, all_with},
 };
 use serde_json::json;
 use std::io::{Seek as _, SeekFrom, Write as _};
 
-fn scene_within(limits: Limits) -> Scene {
-    Scene { tools: Registry::new(all_within(limits)).unwrap(), ..Scene::new() }
+fn scene_with(options: Options) -> Scene {
+    Scene { tools: Registry::new(all_with(Kit { options, ..Kit::default() })).unwrap(), ..Scene::new() }
+}
+
+fn scene_within(read: Limits) -> Scene {
+    scene_with(Options { read, ..Options::default() })
 }
 
 fn read(path: &str) -> Json {
@@ -171,4 +175,31 @@ async fn a_file_shown_by_a_plain_command_counts_as_read() {
     scene.ok("Edit", edit("four")).await;
     assert_eq!(scene.bytes("a b.txt"), b"one\nx\nthree\nx\n");
     assert!(scene.ok("Read", read("a b.txt")).await.contains("1\tone"), "a command is no read");
+}
+
+#[tokio::test]
+async fn limits_are_those_of_the_session() {
+    let scene = scene_within(Limits { lines: 3, ..Limits::default() });
+    let description = scene.tools.find("Read").unwrap().spec().description.clone();
+    assert!(description.contains("first 3 lines"), "{description}");
+    scene.write("f", "1\n2\n3\n4\n5\n");
+    let shown = scene.ok("Read", read("f")).await;
+    assert!(shown.starts_with("1\t1\n2\t2\n3\t3\n\n[PARTIAL view: lines 1-3 of 6"), "{shown}");
+}
+
+#[tokio::test]
+async fn a_session_may_demand_that_files_are_read_as_a_whole() {
+    let scene = scene_with(Options { edit_needs: EditNeeds::WholeFile, ..Options::default() });
+    scene.write("f", "one\ntwo\nthree\n");
+    let edit = json!({"file_path": "f", "old_string": "one", "new_string": "1"});
+    let batch = json!({"file_path": "f", "edits": [{"old_string": "one", "new_string": "1"}]});
+    scene.ok("Read", json!({"file_path": "f", "offset": 1, "limit": 2})).await;
+    for (tool, input) in [("Edit", &edit), ("MultiEdit", &batch)] {
+        let error = scene.fails(tool, input.clone()).await;
+        assert!(error.contains("only lines 1-2 of 4") && error.contains("requireFullRead"), "{error}");
+    }
+    scene.ok("Read", json!({"file_path": "f", "offset": 3})).await;
+    scene.ok("Edit", edit).await;
+    scene.ok("Edit", json!({"file_path": "f", "old_string": "two", "new_string": "2"})).await;
+    assert_eq!(scene.bytes("f"), b"1\n2\nthree\n");
 }

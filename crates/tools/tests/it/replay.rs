@@ -214,6 +214,7 @@ impl Stage {
         let plan = tool.plan(input, &self.cx).await.map_err(|error| error.to_string())?;
         let (progress, _) = tokio::sync::mpsc::channel(1);
         let cx = RunContext {
+            call: "call".into(),
             cancel: CancellationToken::new(),
             progress: Progress::to(progress),
             terms: ostler_tools::host::Terms::default(),

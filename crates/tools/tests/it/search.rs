@@ -339,3 +339,33 @@ fn naive(files: &BTreeMap<&String, &String>, needle: &str) -> Vec<String> {
     }
     found
 }
+
+#[tokio::test]
+async fn glob_finds_what_the_session_wants_found() {
+    use ostler_tools::{
+        Registry,
+        builtin::{Found, Kit, Options, all_with},
+    };
+    let scene = Scene::new();
+    std::fs::create_dir(scene.dir.join(".git")).unwrap();
+    scene.write(".gitignore", "ignored.txt\n");
+    for name in ["plain.txt", "ignored.txt", ".hidden.txt", ".git/inner.txt"] {
+        scene.write(name, "");
+    }
+    for (ignored, hidden, expected) in [
+        (Found::Yes, Found::Yes, &[".hidden.txt", "ignored.txt", "plain.txt"][..]),
+        (Found::No, Found::Yes, &[".hidden.txt", "plain.txt"]),
+        (Found::Yes, Found::No, &["ignored.txt", "plain.txt"]),
+        (Found::No, Found::No, &["plain.txt"]),
+    ] {
+        let options = Options { glob_ignored: ignored, glob_hidden: hidden, ..Options::default() };
+        let scene = Scene {
+            tools: Registry::new(all_with(Kit { options, ..Kit::default() })).unwrap(),
+            ..Scene::at(&scene.dir)
+        };
+        let found = scene.ok("Glob", json!({"pattern": "*.txt"})).await;
+        let mut found: Vec<&str> = found.lines().collect();
+        found.sort_unstable();
+        assert_eq!(found, expected);
+    }
+}

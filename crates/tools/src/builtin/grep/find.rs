@@ -5,7 +5,10 @@ use super::{
     super::search::{Newest, Sieve},
     Mode, shown,
 };
-use crate::{host::open_regular, text};
+use crate::{
+    host::{HostError, open_regular},
+    text,
+};
 use grep_matcher::{Match, Matcher as _};
 use grep_regex::RegexMatcher;
 use grep_searcher::{
@@ -18,7 +21,6 @@ use std::{
     io::{self, Read},
     path::{Path, PathBuf},
     sync::{Mutex, MutexGuard, PoisonError},
-    time::SystemTime,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -136,12 +138,16 @@ fn search_file(
 ) {
     let path = entry.path();
     let mut hits = Hits::new(query, path);
-    let outcome = open_regular(path).map_err(io::Error::other).and_then(|file| {
-        searcher.search_reader(&query.matcher, Cancellable { reader: file, cancel }, &mut hits)
-    });
-    if let Err(error) = outcome {
-        lock(gathered).fail(path.to_owned(), error.to_string());
-        return;
+    let (file, stat) = match open_regular(path) {
+        Ok(opened) => opened,
+        // It is not, or no longer, in the tree that is searched, so even its name is not told.
+        Err(HostError::Missing(_) | HostError::Swapped(_)) => return,
+        Err(HostError::Io { error, .. }) if error.kind() == io::ErrorKind::NotADirectory => return,
+        Err(error) => return lock(gathered).fail(path.to_owned(), error.to_string()),
+    };
+    let reader = Cancellable { reader: file, cancel };
+    if let Err(error) = searcher.search_reader(&query.matcher, reader, &mut hits) {
+        return lock(gathered).fail(path.to_owned(), error.to_string());
     }
     let (matches, binary) = (hits.matches, hits.binary);
     // Lines found before binary data began are as good as any; a count of them is not.
@@ -149,17 +155,13 @@ fn search_file(
     if matches == 0 || (is_partial && query.mode == Mode::Count) {
         return;
     }
-    let modified = match query.mode {
-        Mode::FilesWithMatches => entry.metadata().ok().and_then(|metadata| metadata.modified().ok()),
-        Mode::Content | Mode::Count => None,
-    };
     let (lines, line_count) = hits.entries();
     let mut gathered = lock(gathered);
     gathered.files += 1;
     gathered.matches += matches;
     gathered.binary += usize::from(binary && query.mode == Mode::Content);
     match query.mode {
-        Mode::FilesWithMatches => gathered.newest.add(path, modified.unwrap_or(SystemTime::UNIX_EPOCH)),
+        Mode::FilesWithMatches => gathered.newest.add(path, stat.modified),
         Mode::Count => gathered.keep(path, vec![format!("{}:{matches}", query.label(path))], 1),
         Mode::Content => gathered.keep(path, lines, line_count),
     }

@@ -1,7 +1,7 @@
 //! Pictures: decoded once, scaled to what a model looks at, and encoded from that one decoding ever
 //! harder until they fit. A picture that cannot be decoded never reaches a model.
 
-use super::{Job, Limits};
+use super::{Failure, Job, Limits};
 use crate::host::blocking;
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use image::{
@@ -39,7 +39,7 @@ pub(super) struct Picture {
     shown: (u32, u32),
 }
 
-pub(super) async fn read(job: Job) -> Result<ToolOutput, ToolError> {
+pub(super) async fn read(job: Job) -> Result<ToolOutput, Failure> {
     let (version, bytes) = job.load(MAX_FILE).await?;
     let (limits, size) = (job.limits, bytes.len());
     let picture = blocking(move || fit(&bytes, limits)).await.map_err(|reason| {

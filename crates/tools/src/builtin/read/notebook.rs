@@ -1,6 +1,6 @@
 //! Notebooks: cells with what they printed, pictures as pictures. `offset` and `limit` count cells.
 
-use super::{Job, image, plain};
+use super::{Failure, Job, image, plain};
 use crate::{
     RunContext,
     builtin::{
@@ -8,13 +8,13 @@ use crate::{
         notebook::{Cell, Notebook, joined},
         tokens,
     },
-    host::{Stat, blocking},
+    host::blocking,
     text,
 };
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use ostler_proto::{Block, Json, Source, ToolError, ToolOutput};
 use serde_json::{Map, json};
-use std::fmt::Write as _;
+use std::{fmt::Write as _, ops::Range};
 
 /// The longest output of a cell that is shown, in characters, and the most pictures.
 const MAX_OUTPUT: usize = 10_000;
@@ -27,7 +27,7 @@ struct Shown {
     structured: Json,
 }
 
-pub(super) async fn read(job: Job, stat: Stat, run: RunContext) -> Result<ToolOutput, ToolError> {
+pub(super) async fn read(job: Job, run: RunContext) -> Result<ToolOutput, Failure> {
     let (version, bytes) = job.load(MAX_WHOLE).await?;
     let (job, shown) = blocking(move || {
         let shown = show(&job, &bytes);
@@ -35,14 +35,18 @@ pub(super) async fn read(job: Job, stat: Stat, run: RunContext) -> Result<ToolOu
     })
     .await;
     match shown {
-        Some(output) => output.map(|output| job.show(version, output)),
+        Some(shown) => {
+            let (output, cells) = shown?;
+            job.cx.files.record_cells(&job.fact.target, version, cells);
+            Ok(job.show(version, output))
+        }
         // What is no notebook in spite of its name may still be mended as a text.
-        None => plain::read(job, stat, run).await,
+        None => plain::read(job, run).await,
     }
 }
 
-/// Shows the wanted cells; `None` when it is no notebook.
-fn show(job: &Job, bytes: &[u8]) -> Option<Result<ToolOutput, ToolError>> {
+/// Shows the wanted cells and says which they are; `None` when it is no notebook.
+fn show(job: &Job, bytes: &[u8]) -> Option<Result<(ToolOutput, Range<usize>), ToolError>> {
     let notebook = Notebook::parse(std::str::from_utf8(bytes).ok()?).ok()?;
     let first = job.first();
     let total = notebook.cells.len();
@@ -71,7 +75,8 @@ fn show(job: &Job, bytes: &[u8]) -> Option<Result<ToolOutput, ToolError>> {
         }
         shown.push(cell);
     }
-    Some(Ok(output(job, shown, total)))
+    let cells = first..first + shown.len();
+    Some(Ok((output(job, shown, total), cells)))
 }
 
 fn output(job: &Job, shown: Vec<Shown>, total: usize) -> ToolOutput {

@@ -5,7 +5,7 @@
 mod native;
 mod poppler;
 
-use super::{Job, image};
+use super::{Failure, Job, image};
 use crate::{builtin::tokens, host::blocking, text};
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use ostler_proto::{Block, ToolError, ToolOutput};
@@ -55,13 +55,13 @@ impl Pages {
     }
 }
 
-pub(super) async fn read(job: Job) -> Result<ToolOutput, ToolError> {
+pub(super) async fn read(job: Job) -> Result<ToolOutput, Failure> {
     let path = job.fact.requested.display();
     let failed = |reason: &str| ToolError::Failed(format!("{path} cannot be shown: {reason}"));
     let (version, bytes) = job.load(MAX_FILE).await?;
     // The mark need not be the first thing in the file, only near it.
     if memchr::memmem::find(&bytes[..bytes.len().min(1024)], b"%PDF-").is_none() {
-        return Err(failed("it is no PDF"));
+        return Err(failed("it is no PDF").into());
     }
     let bytes = Arc::new(bytes);
     let found = extract(&bytes, job.pages.clone()).await.map_err(|reason| failed(&reason))?;
@@ -70,13 +70,15 @@ pub(super) async fn read(job: Job) -> Result<ToolOutput, ToolError> {
         return Err(ToolError::Failed(format!(
             "{path} has {total} pages, too many to read at once; say which with pages, such as 1-{MAX_WHOLE_PAGES} \
              (at most {MAX_PAGES})"
-        )));
+        ))
+        .into());
     }
     let first = job.pages.as_ref().map_or(1, |pages| *pages.0.start());
     if first > total {
         return Err(ToolError::Failed(format!(
             "{path} has only {total} pages; page {first} is past its end"
-        )));
+        ))
+        .into());
     }
     let content = pages_of(&job, &bytes, first, found).await?;
     let mut file = json!({"filePath": job.fact.requested});
@@ -206,8 +208,9 @@ mod tests {
     #[tokio::test]
     async fn poppler_finds_pages_and_renders_those_without_text() {
         let bytes = Arc::new(document(&["Hello one", "", "Hello three"]));
-        // Where it is not installed there is nothing to try.
-        let Some(found) = poppler::extract(&bytes, None).await.unwrap() else { return };
+        let Some(found) = poppler::extract(&bytes, None).await.unwrap() else {
+            return println!("skipped: poppler is not installed");
+        };
         let texts: Vec<&str> = found.texts.iter().map(|text| text.trim()).collect();
         assert_eq!((found.total, texts), (3, vec!["Hello one", "", "Hello three"]));
         let some = poppler::extract(&bytes, Some(&Pages(2..=9))).await.unwrap().unwrap();

@@ -1,6 +1,6 @@
 //! Text files: numbered lines of a range, within limits that hold before and after reading.
 
-use super::{Job, binary};
+use super::{Failure, Job, binary};
 use crate::{
     RunContext,
     builtin::{
@@ -8,7 +8,8 @@ use crate::{
         lines::{self, Picked, Total, Wanted},
         tokens,
     },
-    host::{HostError, Opened, Stat, Version, blocking},
+    host::{HostError, Lines, Opened, Version, blocking},
+    text,
 };
 use ostler_proto::{Json, ToolError, ToolOutput};
 use serde_json::json;
@@ -19,42 +20,46 @@ use std::{
 };
 use tokio_util::sync::CancellationToken;
 
-const DEFAULT_LIMIT: usize = 2000;
+/// A longer line is cut, unless it is asked for alone.
+const MAX_LINE: usize = 2000;
 /// However little may be shown, a line may.
 const MIN_CHARS: usize = 3000;
 /// A total is not worth reading a whole disk for.
 const LOOK_AHEAD: u64 = 64 * 1024 * 1024;
 
-pub(super) async fn read(job: Job, stat: Stat, run: RunContext) -> Result<ToolOutput, ToolError> {
-    if !job.is_ranged() && !job.allow_large && stat.size > job.limits.whole {
-        return Err(ToolError::Failed(format!(
-            "{} has {} bytes, too many to read at once ({}); \
-             say which part with offset and limit, or search it with Grep",
-            job.fact.requested.display(),
-            stat.size,
-            job.limits.whole
-        )));
-    }
-    let range = job.first()..job.first().saturating_add(job.limit.unwrap_or(DEFAULT_LIMIT));
+pub(super) async fn read(job: Job, run: RunContext) -> Result<ToolOutput, Failure> {
+    let range = job.first()..job.first().saturating_add(job.limit.unwrap_or(job.limits.lines));
     // A little less than the result's own limit: a notice may follow.
     let max_chars = (job.limits.tokens.saturating_mul(4) - job.limits.tokens / 25).max(MIN_CHARS);
-    let file = job.cx.host.open(&job.fact.target).await?;
-    let wanted = Wanted { range, max_chars, look_ahead: LOOK_AHEAD };
-    let in_memory = job.limits.in_memory;
+    // No text has more tokens than one and a half times its characters.
+    let max_line = if job.limit == Some(1) { (job.limits.tokens / 3 * 2).max(MAX_LINE) } else { MAX_LINE };
+    let wanted = Wanted { range, max_line, max_chars, look_ahead: LOOK_AHEAD };
+    let opening = job.cx.host.open(&job.fact.target);
     let cancel = run.cancel.child_token();
     let _cancel_on_drop = cancel.clone().drop_guard();
     blocking(move || {
-        let read = match pick(file, wanted, in_memory, &cancel) {
-            Ok(read) => read,
-            Err(error) => {
-                let path = job.fact.target.clone();
-                return Err(HostError::Io { action: "read", path, error }.into());
-            }
-        };
-        let Some((version, picked)) = read else { return Err(binary(&job.fact.requested)) };
-        show(&job, version, picked)
+        let file = opening()?;
+        check_size(&job, file.stat.size)?;
+        let read = pick(file, wanted, job.limits.in_memory, &cancel);
+        let read =
+            read.map_err(|error| HostError::Io { action: "read", path: job.fact.target.clone(), error })?;
+        let Some((version, picked)) = read else { return Err(binary(&job.fact.requested).into()) };
+        Ok(show(&job, version, picked)?)
     })
     .await
+}
+
+/// Refuses to read a large file without knowing which part is wanted.
+fn check_size(job: &Job, size: u64) -> Result<(), ToolError> {
+    if job.is_ranged() || job.allow_large || size <= job.limits.whole {
+        return Ok(());
+    }
+    Err(ToolError::Failed(format!(
+        "{} has {size} bytes, too many to read at once ({}); say which part with offset and limit, or search it \
+         with Grep",
+        job.fact.requested.display(),
+        job.limits.whole
+    )))
 }
 
 /// Picks the wanted lines; `None` when the file is no text.
@@ -88,9 +93,9 @@ fn show(job: &Job, version: Version, picked: Picked) -> Result<ToolOutput, ToolE
         return Ok(ToolOutput::text(text, structured(path, first, &picked)));
     }
     let (picked, text) = within_limits(job, picked)?;
-    job.cx.files.record_seen(&job.fact.target, version, first..first + picked.count);
+    job.cx.files.record_lines(&job.fact.target, version, &shown_lines(first, &picked));
     let view = blake3::hash(text.as_bytes());
-    let output = ToolOutput::text(text, structured(path, first, &picked));
+    let output = ToolOutput::text(text::of_file(text), structured(path, first, &picked));
     Ok(job.unless_repeated(view, output))
 }
 
@@ -132,6 +137,18 @@ fn within_limits(job: &Job, mut picked: Picked) -> Result<(Picked, String), Tool
         );
     }
     Ok((picked, text))
+}
+
+/// The lines that are there, told from those of which only the start is.
+fn shown_lines(first: usize, picked: &Picked) -> Lines {
+    let (mut lines, mut done) = (Lines::default(), first);
+    for (position, bytes) in picked.cut.iter().filter(|(position, _)| *position < picked.count) {
+        lines.add(done..first + position);
+        lines.add_start(first + position, *bytes);
+        done = first + position + 1;
+    }
+    lines.add(done..first + picked.count);
+    lines
 }
 
 fn numbered(content: &str, first: usize) -> String {

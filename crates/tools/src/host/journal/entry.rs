@@ -49,25 +49,18 @@ enum Found {
 impl Entry {
     pub(super) fn of(replacement: &Replacement) -> Self {
         let hex = |hash: Hash| hash.to_hex().to_string();
-        let old = match replacement.expected {
+        let old = match &replacement.expected {
             Expected::Absent => None,
-            Expected::Content(hash) => Some(Old { name: temporary_name(), hash: hex(hash) }),
-        };
-        let missing: Vec<&Path> = match replacement.expected {
-            Expected::Content(_) => Vec::new(),
-            Expected::Absent => replacement
-                .target
-                .ancestors()
-                .skip(1)
-                .take_while(|above| above.symlink_metadata().is_err_and(|e| e.kind() == ErrorKind::NotFound))
-                .collect(),
+            Expected::Content(hash) | Expected::Text { hash, .. } => {
+                Some(Old { name: temporary_name(), hash: hex(*hash) })
+            }
         };
         Self {
             target: replacement.target.clone().into(),
             new: temporary_name(),
             new_hash: hex(blake3::hash(&replacement.bytes)),
             old,
-            missing: missing.into_iter().rev().map(OsString::from).collect(),
+            missing: missing_directories(replacement),
         }
     }
 
@@ -159,11 +152,7 @@ impl Entry {
 
     /// Removes the directories made for the file, as far as they are empty.
     pub(super) fn sweep_directories(&self) {
-        for missing in self.missing.iter().rev() {
-            if let Ok(made) = Place::open(Path::new(missing)) {
-                let _ = fs::unlinkat(&made.directory, &made.name, AtFlags::REMOVEDIR);
-            }
-        }
+        sweep_directories(&self.missing);
     }
 
     /// Whether nothing stands there because nothing ever did, or because the old file was moved.
@@ -190,5 +179,28 @@ impl Entry {
             Some(old) if hash == old.hash => Found::Old,
             Some(_) | None => Found::Other,
         })
+    }
+}
+
+/// The directories that a replacement will make, outermost first.
+pub(super) fn missing_directories(replacement: &Replacement) -> Vec<OsString> {
+    let is_missing = |above: &&Path| above.symlink_metadata().is_err_and(|e| e.kind() == ErrorKind::NotFound);
+    let mut missing: Vec<OsString> = match replacement.expected {
+        Expected::Content(_) | Expected::Text { .. } => Vec::new(),
+        Expected::Absent => {
+            replacement.target.ancestors().skip(1).take_while(is_missing).map(OsString::from).collect()
+        }
+    };
+    missing.reverse();
+    missing
+}
+
+/// Removes directories, outermost first in the list, as far as they are empty.
+pub(super) fn sweep_directories(directories: &[OsString]) {
+    for directory in directories.iter().rev() {
+        if let Ok(made) = Place::open(Path::new(directory)) {
+            // One that somebody else uses by now stays.
+            let _ = fs::unlinkat(&made.directory, &made.name, AtFlags::REMOVEDIR);
+        }
     }
 }

@@ -6,15 +6,21 @@
 //! being written under temporary names, no file has changed. *Committed*: they are all on the disk
 //! and take their places one by one. *Undone*: that failed, and they give the places back. A killed
 //! process leaves its record behind, unlocked, and [`recover`] finishes what the phase says.
+//!
+//! A single file needs no such care, for one rename is all or nothing; only a note is left meanwhile,
+//! so that a temporary file of a killed process is found. Notes are not synced: after a power cut such
+//! a file may stay.
 
 mod entry;
+mod note;
 mod recover;
 
+pub use note::replace_one;
 pub use recover::{Outcome, Recovered, recover, recover_watched};
 
 use super::{
     HostError, Replacement, Version,
-    file::{self, Staged, Watch},
+    file::{Staged, Watch},
 };
 use entry::Entry;
 use rustix::{
@@ -41,7 +47,7 @@ pub fn replace_all(
     watch: &mut dyn FnMut(&'static str),
 ) -> Result<Vec<Version>, HostError> {
     if let [only] = replacements {
-        return file::replace(only, watch).map(|version| vec![version]);
+        return replace_one(directory, only, watch).map(|version| vec![version]);
     }
     let journal = Journal::open(directory)?;
     let record = Record { entries: replacements.iter().map(Entry::of).collect() };
@@ -90,6 +96,20 @@ impl Phase {
     }
 }
 
+/// What a record must survive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Lasting {
+    /// The end of this process.
+    Kill,
+    /// The end of the machine, too.
+    PowerCut,
+}
+
+/// A name for a record.
+fn new_id() -> String {
+    format!("{:016x}", fastrand::u64(..))
+}
+
 /// The folder of records.
 struct Journal {
     directory: OwnedFd,
@@ -126,32 +146,39 @@ impl Journal {
     }
 
     fn begin(&self, record: &Record) -> Result<Transaction<'_>, HostError> {
-        let id = format!("{:016x}", fastrand::u64(..));
+        let id = new_id();
         let phase = Phase::Prepared;
+        let lock = self.leave(&format!("{id}.{}", phase.name()), record, Lasting::PowerCut)?;
+        Ok(Transaction { journal: self, id, phase, _lock: lock })
+    }
+
+    /// Writes something down for whoever comes after this process; it is this process's own for as
+    /// long as the lock is held.
+    fn leave(&self, name: &str, what: &impl Serialize, lasting: Lasting) -> Result<OwnedFd, HostError> {
         let written = || -> Result<OwnedFd, Errno> {
             // Nobody recovers while a record is there but not locked yet.
             fs::flock(&self.directory, FlockOperation::LockExclusive)?;
-            let name = format!("{id}.{}", phase.name());
             let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            let lock = fs::openat(&self.directory, &name, flags, Mode::from_raw_mode(0o600))?;
+            let lock = fs::openat(&self.directory, name, flags, Mode::from_raw_mode(0o600))?;
             fs::flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
             fs::flock(&self.directory, FlockOperation::Unlock)?;
-            let bytes = serde_json::to_vec(record).map_err(|_| Errno::INVAL)?;
+            let bytes = serde_json::to_vec(what).map_err(|_| Errno::INVAL)?;
             let mut rest = bytes.as_slice();
             while !rest.is_empty() {
                 let count = rustix::io::retry_on_intr(|| rustix::io::write(&lock, rest))?;
                 rest = &rest[count..];
             }
-            fs::fsync(&lock)?;
-            fs::fsync(&self.directory)?;
+            if lasting == Lasting::PowerCut {
+                fs::fsync(&lock)?;
+                fs::fsync(&self.directory)?;
+            }
             Ok(lock)
         };
-        let lock = written().map_err(|errno| {
+        written().map_err(|errno| {
             // The space for a record that is not whole is given back as far as possible.
-            let _ = fs::unlinkat(&self.directory, format!("{id}.{}", phase.name()), AtFlags::empty());
+            let _ = fs::unlinkat(&self.directory, name, AtFlags::empty());
             self.failed(errno)
-        })?;
-        Ok(Transaction { journal: self, id, phase, _lock: lock })
+        })
     }
 
     fn failed(&self, errno: Errno) -> HostError {

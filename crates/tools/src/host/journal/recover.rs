@@ -3,7 +3,7 @@
 
 use super::{
     super::{HostError, file::Watch, walk::Place},
-    Entry, Journal, Phase, Record, Transaction,
+    Entry, Journal, Phase, Record, Transaction, note,
 };
 use rustix::{
     fs::{self, AtFlags, Dir, FlockOperation, Mode, OFlags},
@@ -11,6 +11,7 @@ use rustix::{
 };
 use std::{
     io,
+    os::fd::OwnedFd,
     path::{Path, PathBuf},
 };
 
@@ -57,7 +58,7 @@ pub fn recover_watched(
     let journal = Journal::open(directory)?;
     let fail = |errno| journal.failed(errno);
     fs::flock(&journal.directory, FlockOperation::LockExclusive).map_err(fail)?;
-    let mut recovered = Vec::new();
+    let mut recovered = note::sweep(&journal, watch).map_err(fail)?;
     for (id, phase) in abandoned(&journal).map_err(fail)? {
         let Some((mut transaction, record)) = take_over(&journal, id, phase).map_err(fail)? else { continue };
         let files = record.entries.iter().map(Entry::target).collect();
@@ -75,18 +76,23 @@ pub fn recover_watched(
     Ok(recovered)
 }
 
-fn abandoned(journal: &Journal) -> Result<Vec<(String, Phase)>, Errno> {
-    let mut found = Vec::new();
+/// The names of all that was left in the journal, in a stable order.
+pub(super) fn names(journal: &Journal) -> Result<Vec<String>, Errno> {
+    let mut names = Vec::new();
     for entry in Dir::read_from(&journal.directory)? {
-        let name = entry?.file_name().to_string_lossy().into_owned();
-        if let Some((id, ending)) = name.split_once('.')
-            && let Some(phase) = Phase::ALL.into_iter().find(|phase| phase.name() == ending)
-        {
-            found.push((id.to_owned(), phase));
-        }
+        names.push(entry?.file_name().to_string_lossy().into_owned());
     }
-    found.sort_by(|a, b| a.0.cmp(&b.0));
-    Ok(found)
+    names.sort();
+    Ok(names)
+}
+
+fn abandoned(journal: &Journal) -> Result<Vec<(String, Phase)>, Errno> {
+    let phase = |ending: &str| Phase::ALL.into_iter().find(|phase| phase.name() == ending);
+    let names = names(journal)?.into_iter().filter_map(|name| {
+        let (id, ending) = name.split_once('.')?;
+        Some((id.to_owned(), phase(ending)?))
+    });
+    Ok(names.collect())
 }
 
 /// Locks and reads a record. One that is in use, or was never whole, gives nothing.
@@ -96,8 +102,18 @@ fn take_over(
     phase: Phase,
 ) -> Result<Option<(Transaction<'_>, Record)>, Errno> {
     let name = format!("{id}.{}", phase.name());
+    let Some((lock, bytes)) = locked(journal, &name)? else { return Ok(None) };
+    match serde_json::from_slice(&bytes) {
+        Ok(record) => Ok(Some((Transaction { journal, id, phase, _lock: lock }, record))),
+        // Nothing is done before the record is whole, so nothing is to be undone.
+        Err(_) => fs::unlinkat(&journal.directory, &name, AtFlags::empty()).map(|()| None),
+    }
+}
+
+/// Locks and reads what was left under a name. What is in use, or gone by now, gives nothing.
+pub(super) fn locked(journal: &Journal, name: &str) -> Result<Option<(OwnedFd, Vec<u8>)>, Errno> {
     let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let lock = match fs::openat(&journal.directory, &name, flags, Mode::empty()) {
+    let lock = match fs::openat(&journal.directory, name, flags, Mode::empty()) {
         Ok(lock) => lock,
         Err(Errno::NOENT) => return Ok(None),
         Err(errno) => return Err(errno),
@@ -108,7 +124,7 @@ fn take_over(
         Err(errno) => return Err(errno),
     }
     // Its owner may have gone on to another phase before it let go.
-    match fs::statat(&journal.directory, &name, AtFlags::SYMLINK_NOFOLLOW) {
+    match fs::statat(&journal.directory, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(found) if found.st_ino == fs::fstat(&lock)?.st_ino => {}
         Ok(_) | Err(Errno::NOENT) => return Ok(None),
         Err(errno) => return Err(errno),
@@ -117,14 +133,9 @@ fn take_over(
     let mut chunk = [0; 4096];
     loop {
         match rustix::io::retry_on_intr(|| rustix::io::read(&lock, &mut chunk))? {
-            0 => break,
+            0 => return Ok(Some((lock, bytes))),
             count => bytes.extend_from_slice(&chunk[..count]),
         }
-    }
-    match serde_json::from_slice(&bytes) {
-        Ok(record) => Ok(Some((Transaction { journal, id, phase, _lock: lock }, record))),
-        // Nothing is done before the record is whole, so nothing is to be undone.
-        Err(_) => fs::unlinkat(&journal.directory, &name, AtFlags::empty()).map(|()| None),
     }
 }
 

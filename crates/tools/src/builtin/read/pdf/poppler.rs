@@ -74,6 +74,7 @@ async fn run(bytes: &Arc<Vec<u8>>, command: &[&str], limit: u64) -> Result<Optio
         cwd: Path::new("/"),
         env: &environment,
         confinement: &Confinement::Free,
+        warden: None,
         stdio: [input.into(), output.into(), std::process::Stdio::null()],
     })
     .map_err(|error| format!("{} cannot be started: {error}", command[0]))?;

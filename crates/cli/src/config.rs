@@ -1,0 +1,140 @@
+//! `ostler config`: what is set, by which file, and setting it.
+
+use crate::{machine::Machine, say};
+use anyhow::{Context, bail};
+use ostler_control::settings::{self, InForce, scope};
+use ostler_proto::Json;
+use std::path::PathBuf;
+
+/// Which file a value is written to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Scope {
+    /// For every project of yours
+    User,
+    /// For everybody in this project
+    Project,
+    /// For you in this project
+    Local,
+}
+
+/// Prints the value in force of a key.
+pub(crate) fn get(in_force: &InForce, key: &str) -> anyhow::Result<()> {
+    let Some((_, value)) = in_force.said_about(key).next() else {
+        bail!("no settings file says anything about '{key}'{}", hint(key));
+    };
+    say(&format!("{}\n", shown(value)?));
+    Ok(())
+}
+
+/// Prints every key that is set, with the file that won.
+pub(crate) fn list(in_force: &InForce) -> anyhow::Result<()> {
+    let mut keys: Vec<String> = Vec::new();
+    for layer in &in_force.layers {
+        collect(&layer.settings, "", &mut keys);
+    }
+    keys.sort();
+    keys.dedup();
+    for key in keys {
+        for (source, value) in in_force.said_about(&key).take(1) {
+            say(&format!("{key} = {}   ({source})\n", serde_json::to_string(value)?));
+        }
+    }
+    in_force.notices.iter().for_each(|notice| say(&format!("note: {notice}\n")));
+    Ok(())
+}
+
+/// Prints every file that speaks about a key, strongest first, and what does not count.
+pub(crate) fn explain(in_force: &InForce, key: &str) -> anyhow::Result<()> {
+    say(&format!("{key}{}\n", hint(key)));
+    let reach = match scope::reach(key) {
+        scope::Reach::Always => "counts in a project's own files",
+        scope::Reach::IfTightening => "counts in a project's own files where it tightens",
+        scope::Reach::Active => "counts in a project's own files once its configuration is active",
+        scope::Reach::Recorded => "counts in a project's own files once you have trusted them",
+        scope::Reach::Never => "does not count in a project's own files",
+    };
+    say(&format!("  {reach}\n"));
+    let mut said = in_force.said_about(key).peekable();
+    if said.peek().is_none() {
+        say("  no settings file says anything about it\n");
+    }
+    for (index, (source, value)) in said.enumerate() {
+        // Lists of all files add up; of anything else the strongest file's word counts.
+        let word = if index == 0 || value.is_array() { "in force" } else { "overruled" };
+        say(&format!("  {word:<10} {source}: {}\n", serde_json::to_string(value)?));
+    }
+    for layer in &in_force.layers {
+        for left in layer.left_out.iter().filter(|left| *left == key || left.starts_with(&format!("{key}.")))
+        {
+            say(&format!("  ignored    {}: {left}\n", layer.source));
+        }
+    }
+    Ok(())
+}
+
+/// Writes a value, or removes it.
+pub(crate) fn set(machine: &Machine, scope: Scope, key: &str, value: Option<&str>) -> anyhow::Result<()> {
+    if !scope::is_known(key) {
+        bail!("unknown settings key '{key}'{}", hint(key));
+    }
+    // What is no JSON is meant as text.
+    let value =
+        value.map(|text| serde_json::from_str(text).unwrap_or_else(|_| Json::String(text.to_owned())));
+    let path = file(machine, scope);
+    settings::set(&path, key, value.as_ref()).with_context(|| format!("cannot set '{key}'"))?;
+    say(&format!("{}\n", path.display()));
+    Ok(())
+}
+
+/// The file of ours for a scope.
+pub(crate) fn file(machine: &Machine, scope: Scope) -> PathBuf {
+    match scope {
+        Scope::User => machine.config_dir().join("settings.json"),
+        Scope::Project => machine.cwd.join(".ostler/settings.json"),
+        Scope::Local => machine.cwd.join(".ostler/settings.local.json"),
+    }
+}
+
+fn collect(value: &Json, path: &str, keys: &mut Vec<String>) {
+    match value {
+        Json::Object(fields) if !fields.is_empty() && scope::keys().iter().all(|(row, _)| *row != path) => {
+            for (name, value) in fields {
+                let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+                collect(value, &path, keys);
+            }
+        }
+        Json::Object(_) if path.is_empty() => {}
+        Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) | Json::Array(_) | Json::Object(_) => {
+            keys.push(path.to_owned());
+        }
+    }
+}
+
+fn shown(value: &Json) -> anyhow::Result<String> {
+    Ok(match value {
+        Json::String(text) => text.clone(),
+        other => serde_json::to_string_pretty(other)?,
+    })
+}
+
+fn hint(key: &str) -> String {
+    if scope::is_known(key) {
+        return String::new();
+    }
+    let close = scope::keys()
+        .iter()
+        .map(|(row, _)| *row)
+        .filter(|row| row.to_lowercase().contains(&key.to_lowercase()) || shares_words(row, key))
+        .take(3)
+        .collect::<Vec<_>>();
+    if close.is_empty() {
+        " (an unknown key)".to_owned()
+    } else {
+        format!(" (did you mean {}?)", close.join(", "))
+    }
+}
+
+fn shares_words(row: &str, key: &str) -> bool {
+    let last = |path: &str| path.rsplit('.').next().unwrap_or_default().to_lowercase();
+    last(row).starts_with(&last(key).chars().take(4).collect::<String>())
+}

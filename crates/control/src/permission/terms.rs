@@ -1,0 +1,159 @@
+//! The terms a call's processes run on. The rules that judge a command line also bound what the
+//! operating system lets it do; where the two disagree, the stricter wins.
+
+use super::{Class, Line, Policy, command, path, shell::facts::How};
+use ostler_proto::Json;
+use ostler_tools::host::{Bounds, Confinement, Network, Terms};
+use std::path::{Path, PathBuf};
+
+/// How command lines are confined.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Sandboxing {
+    /// Whether commands are to be confined.
+    pub demand: Demand,
+    /// Whether they are: it is wanted, and this machine can.
+    pub in_force: bool,
+    /// Whether a confined command needs no further leave.
+    pub auto_allow: bool,
+    /// Patterns of commands that run outside, on the usual permissions.
+    pub excluded: Vec<String>,
+    /// Whether a command may ask to run outside.
+    pub may_leave: bool,
+    /// Trees that may be written beside the working directories.
+    pub writable: Vec<PathBuf>,
+    /// Paths that may not be written, wherever they are.
+    pub frozen: Vec<PathBuf>,
+    /// Paths that may not be read.
+    pub hidden: Vec<PathBuf>,
+    /// Hosts that may be reached.
+    pub hosts: Vec<String>,
+    /// Where temporary files of the session go.
+    pub temp: Option<PathBuf>,
+}
+
+/// Whether commands are to be confined.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Demand {
+    /// No.
+    #[default]
+    Off,
+    /// Where the machine can.
+    Wanted,
+    /// Or they do not run at all.
+    Required,
+}
+
+/// Keeps git from running what a repository's own configuration names, when it is only to look.
+const GIT_LOOKS_ONLY: [(&str, &str); 12] = [
+    ("core.fsmonitor", "false"),
+    ("core.hooksPath", "/dev/null"),
+    ("core.pager", "cat"),
+    ("core.sshCommand", "false"),
+    ("core.askPass", "false"),
+    ("credential.helper", ""),
+    ("gpg.program", "false"),
+    ("log.showSignature", "false"),
+    ("safe.bareRepository", "explicit"),
+    // Git runs itself in submodules, without these overrides.
+    ("diff.ignoreSubmodules", "all"),
+    ("diff.submodule", "short"),
+    ("status.submoduleSummary", "false"),
+];
+/// Attributes come from the tree that holds nothing: no filter and no text conversion is named.
+const EMPTY_TREE: &str = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
+
+/// Where people keep what opens other doors, below their home.
+const SECRETS: [&str; 16] = [
+    ".ssh",
+    ".gnupg",
+    ".aws",
+    ".azure",
+    ".config/gcloud",
+    ".kube",
+    ".docker/config.json",
+    ".netrc",
+    ".npmrc",
+    ".pypirc",
+    ".git-credentials",
+    ".config/gh",
+    ".cargo/credentials.toml",
+    ".cargo/credentials",
+    ".local/share/keyrings",
+    ".password-store",
+];
+
+impl Policy {
+    /// Whether the input of a call asks to leave the sandbox, and whether that means anything.
+    pub(super) fn asks_to_leave(&self, input: &Json) -> bool {
+        let asks = input.get("dangerouslyDisableSandbox").and_then(Json::as_bool) == Some(true);
+        asks && self.sandboxing.in_force && self.sandboxing.may_leave
+    }
+
+    /// Whether the line runs outside the sandbox by the user's settings.
+    pub(super) fn is_excluded(&self, line: &Line) -> bool {
+        self.sandboxing.excluded.iter().any(|pattern| command::is_named(pattern, line))
+    }
+
+    /// On which terms the processes of an approved call run.
+    pub fn terms(&self, input: &Json, line: Option<&Line>) -> Terms {
+        let class = line.map(|line| line.class(self));
+        let looks_only = class == Some(Class::ReadOnly);
+        let confinement = match line {
+            _ if !self.sandboxing.in_force => Confinement::Free,
+            // A flag of the model's cannot loosen what was let through for being harmless.
+            _ if !looks_only && self.asks_to_leave(input) => Confinement::Free,
+            Some(line) if !looks_only && self.is_excluded(line) => Confinement::Free,
+            line => Confinement::Within(self.bounds(line, looks_only)),
+        };
+        let mut env = Vec::new();
+        if looks_only && line.is_some_and(Line::reads_git) {
+            env.extend(git_looks_only());
+        }
+        if let (Confinement::Within(_), Some(temp)) = (&confinement, &self.sandboxing.temp) {
+            env.push(("TMPDIR".to_owned(), temp.display().to_string()));
+        }
+        Terms { confinement, env }
+    }
+
+    /// What an approved command may touch: the working directories, and what it said it would.
+    fn bounds(&self, line: Option<&Line>, looks_only: bool) -> Bounds {
+        let said: Vec<PathBuf> = line
+            .iter()
+            .flat_map(|line| line.touched.iter().flatten())
+            .filter(|touched| touched.how != How::Read)
+            .filter_map(|touched| Some(touched.fact.as_ref()?.target.clone()))
+            .collect();
+        let mut writable: Vec<PathBuf> = self.sandboxing.temp.iter().cloned().collect();
+        if !looks_only {
+            writable.extend(self.roots.iter().chain(&self.sandboxing.writable).chain(&said).cloned());
+        }
+        let was_approved =
+            |frozen: &Path| said.iter().any(|path| path.starts_with(frozen) || frozen.starts_with(path));
+        let mut frozen = self.sandboxing.frozen.clone();
+        if !looks_only {
+            let protected = self.roots.iter().flat_map(|root| path::protected_below(root));
+            frozen.extend(protected.filter(|frozen| !was_approved(frozen)));
+        }
+        let mut hidden: Vec<PathBuf> = SECRETS.iter().map(|name| self.home.join(name)).collect();
+        hidden.extend(self.sandboxing.hidden.iter().cloned());
+        let network = match line {
+            Some(line) if line.footprint().network && line.reading.problem.is_none() => Network::Open,
+            Some(_) | None if self.sandboxing.hosts.is_empty() => Network::Cut,
+            Some(_) | None => Network::Hosts(self.sandboxing.hosts.clone()),
+        };
+        Bounds { writable, frozen, hidden, network }
+    }
+}
+
+fn git_looks_only() -> impl Iterator<Item = (String, String)> {
+    let count = ("GIT_CONFIG_COUNT".to_owned(), GIT_LOOKS_ONLY.len().to_string());
+    let fixed = [("GIT_OPTIONAL_LOCKS", "0"), ("GIT_NO_LAZY_FETCH", "1"), ("GIT_ATTR_SOURCE", EMPTY_TREE)];
+    let fixed = fixed.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let pairs = GIT_LOOKS_ONLY.iter().enumerate().flat_map(|(index, (key, value))| {
+        [
+            (format!("GIT_CONFIG_KEY_{index}"), (*key).to_owned()),
+            (format!("GIT_CONFIG_VALUE_{index}"), (*value).to_owned()),
+        ]
+    });
+    std::iter::once(count).chain(fixed).chain(pairs)
+}
