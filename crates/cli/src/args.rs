@@ -159,6 +159,21 @@ pub(crate) enum Subcommand {
         #[arg(long)]
         keep: bool,
     },
+    /// Go back to a checkpoint: the state before one of your prompts, also of what commands changed
+    Rewind(Rewind),
+    /// Show which session, agent and call changed a file, or one line of it
+    Blame {
+        /// The file, and a line if you like: src/main.rs:12
+        #[arg(value_name = "FILE[:LINE]")]
+        place: String,
+    },
+    /// Look after the checkpoints of this folder
+    Checkpoints {
+        #[command(subcommand)]
+        upkeep: crate::rewind::Upkeep,
+    },
+    /// Show hooks, try them out, or check that a session kept to them
+    Hooks(crate::hooks::HooksArgs),
     /// Try the filters for text from elsewhere
     Debug {
         #[command(subcommand)]
@@ -264,6 +279,47 @@ pub(crate) struct Jsonl {
     /// The lines; - is stdin
     #[arg(long, value_name = "FILE|-")]
     pub(crate) jsonl: PathBuf,
+}
+
+/// What to rewind, and how far.
+#[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "flags are independent of each other")]
+pub(crate) struct Rewind {
+    /// The session; without it, the one that last did anything in this folder
+    #[arg(long, value_name = "ID")]
+    pub(crate) session: Option<String>,
+
+    /// Show the checkpoints
+    #[arg(long, conflicts_with_all = ["to", "undo"])]
+    pub(crate) list: bool,
+
+    /// The checkpoint: its number in the list, or the id of its prompt
+    #[arg(long, value_name = "PROMPT|N", conflicts_with = "undo")]
+    pub(crate) to: Option<String>,
+
+    /// Rewind files only (the default)
+    #[arg(long, conflicts_with_all = ["conversation", "both"])]
+    pub(crate) files: bool,
+
+    /// Rewind the conversation only
+    #[arg(long, conflicts_with = "both")]
+    pub(crate) conversation: bool,
+
+    /// Rewind files and conversation
+    #[arg(long)]
+    pub(crate) both: bool,
+
+    /// Take the last rewind of files back
+    #[arg(long, conflicts_with_all = ["conversation", "both"])]
+    pub(crate) undo: bool,
+
+    /// Show what would change and change nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+
+    /// Overwrite also what others changed since
+    #[arg(long)]
+    pub(crate) force: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -45,7 +45,8 @@ pub(crate) async fn run(machine: &Machine, keep: bool) -> anyhow::Result<Ended> 
     say("A small broken project, a scripted model, the real tools. Nothing leaves this machine.\n\n");
     let start = start(&project_machine, folder.path())?;
     let transcript = start.log.path().map(Path::to_path_buf);
-    let ended = wire::converse(ostler_engine::spawn(start), frontend(machine)).await?;
+    let ended =
+        wire::converse(ostler_engine::spawn(start), frontend(machine), std::time::Duration::ZERO).await?;
     let about_prices = format!(
         "\nPriced as {PRICED_AS} would charge for these tokens; nothing was sent and nothing is billed.\n"
     );
@@ -113,7 +114,9 @@ fn executor(machine: &Machine) -> anyhow::Result<Executor> {
         artifacts: None,
         memory: ostler_control::memory::Memory::default(),
         reload: None,
+        keeping: None,
         jobs,
+        hooks: None,
     }))
 }
 

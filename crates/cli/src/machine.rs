@@ -251,3 +251,9 @@ impl Machine {
 pub(crate) fn read_named(flag: &str, path: &Path) -> anyhow::Result<String> {
     std::fs::read_to_string(path).with_context(|| format!("{flag}: cannot read {}", path.display()))
 }
+
+/// Reads a file whose damaged characters are no reason to lose the rest.
+pub(crate) fn read_lossy(path: &Path) -> anyhow::Result<String> {
+    let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}

@@ -1,15 +1,19 @@
 //! The `ostler` binary: arguments, wiring, choice of frontend. No logic of its own.
 
 mod args;
+mod blame;
 mod config;
 mod debug;
 mod demo;
 mod doctor;
+mod hooks;
 mod log;
 mod machine;
 mod options;
 mod permissions;
+mod post;
 mod prompt;
+mod rewind;
 mod signals;
 mod trust;
 mod wire;
@@ -81,6 +85,7 @@ async fn run(args: Args) -> anyhow::Result<Ended> {
     match &args.command {
         Some(Subcommand::Doctor) => doctor::run(&machine).await.map(Ended::InOrder),
         Some(Subcommand::Demo { keep }) => demo::run(&machine, *keep).await,
+        Some(Subcommand::Hooks(words)) => hooks::run(&args, words, &machine).await.map(Ended::InOrder),
         Some(Subcommand::Permissions { command }) => match command {
             PermissionsCommand::Explain { call, tool, json } => {
                 let policy = wire::policy(&args, &machine)?;
@@ -103,6 +108,11 @@ async fn run(args: Args) -> anyhow::Result<Ended> {
             Ok(Ended::InOrder(0))
         }
         Some(Subcommand::Debug { filter }) => debug::run(filter).map(Ended::InOrder),
+        Some(Subcommand::Rewind(rewind)) => rewind::run(rewind, &machine).await.map(Ended::InOrder),
+        Some(Subcommand::Blame { place }) => blame::run(place, &machine).await.map(Ended::InOrder),
+        Some(Subcommand::Checkpoints { upkeep }) => {
+            rewind::upkeep(upkeep.clone(), &machine).await.map(Ended::InOrder)
+        }
         None => wire::run(args, machine).await,
     }
 }

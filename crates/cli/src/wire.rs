@@ -3,17 +3,17 @@
 use crate::{
     Ended, VERSION,
     args::{Args, InputFormat, OutputFormat, ThinkingFlag, split_list},
-    complain, config,
+    complain, config, hooks,
     machine::{Machine, read_named},
     options::options,
-    prompt,
+    prompt, rewind,
     signals::Signals,
     trust,
 };
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, anyhow, bail, ensure};
 use ostler_control::{
-    Executor, Policy, Setup,
-    executor::{Attendance, DEFAULT_PARALLEL, Reload},
+    Executor, Hooks, Policy, Setup,
+    executor::{Attendance, DEFAULT_PARALLEL, Facts, Keeping, Reload, SessionHooks},
     memory::{self, Memory},
     permission::{Demand, Sandboxing},
     settings::{self, InForce, Places, Watch, scope::Trust},
@@ -70,8 +70,8 @@ pub(crate) async fn run(args: Args, mut machine: Machine) -> anyhow::Result<Ende
         Asks::Terminal | Asks::ControlProtocol => Attendance::Attended,
     };
     let session = Session { args: &args, machine: &machine, in_force: &in_force, attendance };
-    let handle = session.start(models, chosen, &store, resumed)?;
-    converse(handle, frontend).await
+    let (handle, for_hooks) = session.start(models, chosen, &store, resumed)?;
+    converse(handle, frontend, for_hooks).await
 }
 
 /// The settings of a session started here, with what is recorded about trust.
@@ -94,8 +94,9 @@ pub(crate) fn policy(args: &Args, machine: &Machine) -> anyhow::Result<Policy> {
     session.policy(session.mode(&State::default())?, session.roots()?)
 }
 
-/// Lets a frontend and the agent talk until one of them, or a signal, ends it.
-pub(crate) async fn converse(handle: Handle, frontend: Print) -> anyhow::Result<Ended> {
+/// Lets a frontend and the agent talk until one of them, or a signal, ends it. Hooks on the end have
+/// their time.
+pub(crate) async fn converse(handle: Handle, frontend: Print, for_hooks: Duration) -> anyhow::Result<Ended> {
     let Handle { commands, events, task } = handle;
     let signals = Signals::listen().context("cannot listen to signals")?;
     let pipes = Pipes { stdin: tokio::io::stdin(), stdout: tokio::io::stdout(), stderr: tokio::io::stderr() };
@@ -105,14 +106,14 @@ pub(crate) async fn converse(handle: Handle, frontend: Print) -> anyhow::Result<
     };
     // With the last sender gone the agent stops what runs, records it and ends.
     drop(commands);
-    if tokio::time::timeout(Duration::from_secs(2), task).await.is_err() {
+    if tokio::time::timeout(for_hooks + Duration::from_secs(2), task).await.is_err() {
         complain("ostler: the session did not end in time; what still ran was killed\n");
         return Ok(Ended::ByForce(code));
     }
     Ok(Ended::InOrder(code))
 }
 
-fn places(args: &Args, machine: &Machine, trust: Trust) -> anyhow::Result<Places> {
+pub(crate) fn places(args: &Args, machine: &Machine, trust: Trust) -> anyhow::Result<Places> {
     let sources = args.setting_sources.as_deref().unwrap_or("user,project,local");
     let sources = split_list(&[sources.to_owned()]);
     if let Some(odd) = sources.iter().find(|source| !["user", "project", "local"].contains(&source.as_str()))
@@ -233,7 +234,7 @@ impl Session<'_> {
         chosen: Chosen,
         store: &Store,
         resumed: Option<Loaded>,
-    ) -> anyhow::Result<Handle> {
+    ) -> anyhow::Result<(Handle, Duration)> {
         let (id, state, path) = match resumed {
             Some(loaded) => (loaded.id, loaded.state, loaded.path),
             None => self.new_session(store)?,
@@ -243,11 +244,14 @@ impl Session<'_> {
             (Log::nowhere(), None)
         } else {
             let beside = path.with_extension("").join("tool-results");
-            (Log::at(path), Some(Artifacts::new(&beside)))
+            (Log::at(path.clone()), Some(Artifacts::new(&beside)))
         };
-        let executor = self.executor(&state, artifacts)?;
+        let transcript = (!self.args.no_session_persistence).then_some(path);
+        let hooks = self.hooks(&id, transcript, artifacts.clone())?;
+        let for_hooks = hooks.time_at_end();
+        let executor = self.executor(&id, &state, artifacts, hooks)?;
         let system = self.system(&executor)?;
-        Ok(ostler_engine::spawn(Start {
+        let handle = ostler_engine::spawn(Start {
             id,
             state,
             log,
@@ -257,7 +261,8 @@ impl Session<'_> {
             executor,
             system,
             limits: self.limits()?,
-        }))
+        });
+        Ok((handle, for_hooks))
     }
 
     fn new_session(&self, store: &Store) -> anyhow::Result<(SessionId, State, PathBuf)> {
@@ -277,7 +282,28 @@ impl Session<'_> {
         Ok((id, State::default(), path))
     }
 
-    fn executor(&self, state: &State, artifacts: Option<Artifacts>) -> anyhow::Result<Executor> {
+    fn hooks(
+        &self,
+        id: &SessionId,
+        transcript: Option<PathBuf>,
+        artifacts: Option<Artifacts>,
+    ) -> anyhow::Result<Arc<SessionHooks>> {
+        let surroundings = hooks::surroundings(self.in_force, self.machine, artifacts);
+        let hooks = Hooks::new(&self.in_force.hooks, surroundings).map_err(|problem| anyhow!(problem))?;
+        let effort = self
+            .args
+            .effort
+            .and_then(|effort| serde_json::to_value(effort).ok()?.as_str().map(str::to_owned));
+        Ok(Arc::new(SessionHooks::new(hooks, Facts { session: id.clone(), transcript, effort })))
+    }
+
+    fn executor(
+        &self,
+        id: &SessionId,
+        state: &State,
+        artifacts: Option<Artifacts>,
+        hooks: Arc<SessionHooks>,
+    ) -> anyhow::Result<Executor> {
         let roots = self.roots()?;
         let cwd = self.shell_folder(state, &roots);
         let secrets: Vec<String> =
@@ -299,7 +325,9 @@ impl Session<'_> {
             artifacts,
             memory: self.memory(),
             reload: Some(self.reload()?),
+            keeping: self.keeping(id),
             jobs,
+            hooks: Some(hooks),
         });
         Ok(executor)
     }
@@ -329,6 +357,14 @@ impl Session<'_> {
         let named = self.in_force.other.get("webFetch").and_then(|web| web.get("allowHosts"));
         let named = named.and_then(|hosts| hosts.as_array()).into_iter().flatten();
         Reach { private: named.filter_map(|host| Some(host.as_str()?.to_owned())).collect() }
+    }
+
+    /// Where checkpoints go, unless settings switch them off or no trace is wanted.
+    fn keeping(&self, session: &SessionId) -> Option<Keeping> {
+        let off =
+            self.in_force.other.get("fileCheckpointingEnabled") == Some(&ostler_proto::Json::Bool(false));
+        (!off && !self.args.no_session_persistence)
+            .then(|| Keeping { place: rewind::place(self.machine), session: session.clone() })
     }
 
     fn memory(&self) -> Memory {

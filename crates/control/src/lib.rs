@@ -2,8 +2,10 @@
 //! product passes through here; nothing here talks to a model or to a person.
 #![warn(clippy::wildcard_enum_match_arm)]
 
+pub mod checkpoint;
 mod examine;
 pub mod executor;
+pub mod hooks;
 pub mod memory;
 pub mod permission;
 pub mod rehearse;
@@ -12,4 +14,5 @@ pub mod trust;
 
 pub use examine::examine;
 pub use executor::{CallInput, ExecEvent, Executor, Finished, Setup};
+pub use hooks::Hooks;
 pub use permission::{Policy, Question, decide};

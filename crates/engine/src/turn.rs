@@ -22,6 +22,10 @@ pub(crate) struct Turn {
     pub(crate) text: String,
     pub(crate) stop: Option<StopReason>,
     pub(crate) denials: Vec<Denial>,
+    /// How often hooks kept it from ending.
+    pub(crate) sent_back: u32,
+    /// Whether a hook ended it, so that nothing may prolong it.
+    pub(crate) ended_by_hook: bool,
 }
 
 /// What a turn waits for.
@@ -70,6 +74,8 @@ impl Turn {
             text: String::new(),
             stop: None,
             denials: Vec::new(),
+            sent_back: 0,
+            ended_by_hook: false,
         }
     }
 }

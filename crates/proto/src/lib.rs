@@ -23,6 +23,7 @@ pub use block::{Block, Message, Role, Source, ToolCall, ToolResult};
 pub use command::{Answer, Command, Keep};
 pub use decision::{Decision, Mode, Reason, Rule, RuleSource, Rules, Suggestion, Verdict};
 pub use envelope::{AgentEvent, Ask, Envelope, SessionInfo, TurnEnd, TurnOutcome};
+pub use hook::{HookEvent, HookRecord, HookSource};
 pub use id::{AgentId, AskId, CallId, EntryId, SessionId};
 pub use intent::{Access, Footprint, Intent, PathFact, Preview};
 pub use job::{Job, JobId, JobState};

@@ -1,7 +1,8 @@
 //! What is durable about a session: one event a line, enough to rebuild the conversation.
 
 use crate::{
-    Block, CallId, Decision, EntryId, Intent, Json, Mode, StateChange, StopReason, ToolResult, Usage,
+    Block, CallId, Decision, EntryId, HookRecord, Intent, Json, Mode, StateChange, StopReason, ToolResult,
+    Usage,
 };
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -87,6 +88,11 @@ pub enum SessionEvent {
         /// The decision.
         decision: Decision,
     },
+    /// Hooks came into force, or were told of something.
+    Hooked {
+        /// Which, and what they said.
+        record: HookRecord,
+    },
     /// A call got its one result.
     ToolReturned {
         /// The tool's name.
@@ -121,6 +127,11 @@ pub enum SessionEvent {
     ModelChanged {
         /// The new model.
         model: String,
+    },
+    /// The conversation goes on from before a prompt; what came after counts for nothing.
+    Rewound {
+        /// The prompt.
+        to: EntryId,
     },
 }
 

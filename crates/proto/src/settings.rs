@@ -20,6 +20,21 @@ pub struct Settings {
     /// Variables for child processes.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
+    /// Hooks by event, as written; control reads them.
+    #[serde(skip_serializing_if = "serde_json::Map::is_empty")]
+    pub hooks: serde_json::Map<String, Json>,
+    /// Whether hooks are off.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disable_all_hooks: Option<bool>,
+    /// Addresses that hooks may be posted to; absent for all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allowed_http_hook_urls: Option<Vec<String>>,
+    /// Variables that may stand in headers of posted hooks; absent for all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub http_hook_allowed_env_vars: Option<Vec<String>>,
+    /// Whether only hooks of the machine's owner and of the host count; heard only from the former.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allow_managed_hooks_only: Option<bool>,
     /// Names of variables that child processes get beside the usual ones; a star at the end is a prefix.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pass_env: Vec<String>,

@@ -203,7 +203,9 @@ impl Framer {
             }
             SessionEvent::Opened { .. }
             | SessionEvent::Sampled { .. }
-            | SessionEvent::ModelChanged { .. } => Vec::new(),
+            | SessionEvent::Hooked { .. }
+            | SessionEvent::ModelChanged { .. }
+            | SessionEvent::Rewound { .. } => Vec::new(),
         }
     }
 

@@ -154,10 +154,12 @@ impl Narrator {
             SessionEvent::ModelChanged { model } => {
                 self.line(Tone::Quiet, &format!("· the model is now {}", one_line(model, 100)))
             }
+            SessionEvent::Rewound { .. } => self.line(Tone::Quiet, "· the conversation was rewound"),
             SessionEvent::Opened { .. }
             | SessionEvent::Prompted { meta: true, .. }
             | SessionEvent::Replied { .. }
             | SessionEvent::Decided { .. }
+            | SessionEvent::Hooked { .. }
             | SessionEvent::Failed { .. } => String::new(),
         }
     }

@@ -5,10 +5,12 @@
 
 mod debug;
 mod faults;
+mod hooks;
 mod interrupt;
 mod jobs;
 mod output;
 mod permission;
+mod rewind;
 mod sdk;
 mod sessions;
 mod shell;

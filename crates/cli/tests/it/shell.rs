@@ -106,6 +106,22 @@ fn an_allowed_command_stays_within_its_bounds_and_is_told_the_way_out() {
 }
 
 #[test]
+fn what_a_confined_command_said_it_would_do_it_can_do() {
+    let commands = [
+        "rm b.txt && mkdir d && mv a.txt d/c.txt && echo new > n.txt && chmod 755 n.txt && cp d/c.txt e && rm -r d",
+        "git init -q . && git add e && git -c user.name=t -c user.email=t@t commit -qm one && git log --oneline | wc -l",
+    ];
+    let stage = Stage::new(&script(&commands));
+    let frames = stage.frames(&["--permission-mode", "acceptEdits", "--allowedTools", "Bash"]);
+    let results = frames.tool_results();
+    assert!(
+        stage.repo.has("e") && stage.repo.has("n.txt") && !stage.repo.has("a.txt") && !stage.repo.has("d"),
+        "{results:?}"
+    );
+    assert_eq!(results[1].trim(), "1", "{results:?}");
+}
+
+#[test]
 fn leaving_the_sandbox_asks_whatever_is_allowed() {
     let call = |flag: &str| {
         format!(

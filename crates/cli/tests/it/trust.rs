@@ -59,7 +59,7 @@ fn settings_are_read_written_and_explained() {
     assert!(explained.contains("Bash(rm *)") && explained.contains("WebFetch"), "{explained}");
     let explained = stage.run(&["config", "explain", "model"]).stdout;
     assert!(explained.contains("in force   user settings") && explained.contains("ignored"), "{explained}");
-    let wrong = stage.run(&["config", "set", "permisions.allow", "[]"]);
+    let wrong = stage.run(&["config", "set", "permission.allow", "[]"]);
     assert!(wrong.code == Some(1) && wrong.stderr.contains("did you mean"), "{}", wrong.stderr);
     let wrong = stage.run(&["config", "set", "permissions.allow", "Read"]);
     assert!(

@@ -1,21 +1,22 @@
 //! One call from proposal to result: prepare (check, plan, judge, ask), run, finish.
 //! However it goes, exactly one result comes out.
 
-use super::{AfterCall, Attendance, ExecEvent, Finished, Shared, result, schedule::Ticket};
+use super::{AfterCall, Attendance, ExecEvent, Finished, Shared, hooked::Said, result, schedule::Ticket};
 use crate::{
     examine::examine,
+    hooks::CallFacts,
     permission::{Line, Question, decide},
 };
 use futures_util::FutureExt;
 use ostler_proto::{
     Answer, Ask, AskId, Block, CallId, Decision, Intent, Interrupt, Json, Reason, Rule, RuleSource,
-    StateChange, Suggestion, ToolCall, ToolError, ToolOutput, ToolResult, session::CallState,
+    StateChange, Suggestion, ToolCall, ToolError, ToolOutput, ToolResult, Verdict, session::CallState,
 };
 use ostler_tools::{Effect, Plan, PlanContext, Progress, Registered, RunContext, host::Terms};
 use std::{
     any::Any,
     panic::AssertUnwindSafe,
-    sync::{Arc, PoisonError, atomic::Ordering},
+    sync::{Arc, Mutex, PoisonError, atomic::Ordering},
     time::{Duration, Instant},
 };
 use tokio::sync::{mpsc, oneshot};
@@ -27,15 +28,16 @@ pub(super) struct Worker {
     pub(super) ticket: Ticket,
     pub(super) number: u64,
     pub(super) cancel: CancellationToken,
+    pub(super) said: Mutex<Said>,
 }
 
 /// How a call came out, before it is shaped for the model.
-struct Outcome {
-    state: CallState,
-    content: Vec<Block>,
-    structured: Json,
+pub(super) struct Outcome {
+    pub(super) state: CallState,
+    pub(super) content: Vec<Block>,
+    pub(super) structured: Json,
     changes: Vec<StateChange>,
-    ran_for: Duration,
+    pub(super) ran_for: Duration,
     turn: AfterCall,
 }
 
@@ -49,6 +51,12 @@ struct Proposal {
 struct Subject {
     intent: Intent,
     line: Option<Line>,
+}
+
+/// Whether hooks have seen the call as it now stands, and what they said.
+enum Heard {
+    NotYet,
+    Word(Option<Verdict>),
 }
 
 /// What an answer to a question leads to.
@@ -71,17 +79,23 @@ impl Worker {
             }
         }
         let max = self.shared.registry.find(&call.name).map_or(usize::MAX, |tool| tool.spec().max_result);
+        let mut content = result::shape(outcome.content, max, self.shared.artifacts.as_ref()).await;
+        let said = self.said.into_inner().unwrap_or_else(PoisonError::into_inner);
+        content.extend(said.beside);
         let finished = Finished {
             result: ToolResult {
                 id: call.id.clone(),
-                content: result::shape(outcome.content, max, self.shared.artifacts.as_ref()).await,
+                content,
                 is_error: outcome.state != CallState::Complete,
             },
             structured: outcome.structured,
             state: outcome.state,
             changes: outcome.changes,
             duration_ms: u64::try_from(outcome.ran_for.as_millis()).unwrap_or(u64::MAX),
-            turn: outcome.turn,
+            turn: match (outcome.turn, said.stop) {
+                (AfterCall::GoOn, Some(reason)) => AfterCall::Stop(reason),
+                (turn, _) => turn,
+            },
             call,
         };
         tracing::debug!(state = ?finished.state, ms = finished.duration_ms, "finished");
@@ -97,10 +111,26 @@ impl Worker {
         let tool = self.shared.registry.find(&call.name).ok_or_else(|| self.unknown_tool(&call.name))?;
         let mut input = call.input.clone();
         let mut approved = false;
+        let mut heard = Heard::NotYet;
         let proposal = loop {
             tool.validate(&input).map_err(Outcome::from)?;
             let proposal = self.plan_in_order(&tool, &input).await?;
-            match self.judge(call, &tool, &input, &proposal.subject, approved).await? {
+            let intent = &proposal.subject.intent;
+            let hook = match heard {
+                Heard::Word(verdict) => verdict,
+                Heard::NotYet => {
+                    let facts = CallFacts { tool: &tool.spec().name, input: &input, id: &call.id, intent };
+                    let (verdict, changed) = self.hooks_before(facts).await?;
+                    if let Some(changed) = changed {
+                        // They have seen what they made of it; everybody else has not.
+                        (input, approved, heard) = (changed, false, Heard::Word(verdict));
+                        continue;
+                    }
+                    verdict
+                }
+            };
+            heard = Heard::NotYet;
+            match self.judge(call, &tool, &input, &proposal.subject, (approved, hook)).await? {
                 Answered::Go => break proposal,
                 // A changed input is a new proposal: it is checked, planned and judged again.
                 Answered::GoWith(changed) => {
@@ -110,7 +140,10 @@ impl Worker {
                 Answered::Stop(outcome) => return Err(outcome),
             }
         };
-        self.run(call, &tool, &input, proposal).await
+        let intent = proposal.subject.intent.clone();
+        let outcome = self.run(call, &tool, &input, proposal).await?;
+        let facts = CallFacts { tool: &tool.spec().name, input: &input, id: &call.id, intent: &intent };
+        Ok(self.hooks_after(facts, outcome).await)
     }
 
     fn unknown_tool(&self, name: &str) -> Outcome {
@@ -169,11 +202,11 @@ impl Worker {
         tool: &Registered,
         input: &Json,
         subject: &Subject,
-        approved: bool,
+        (approved, hook): (bool, Option<Verdict>),
     ) -> Result<Answered, Outcome> {
         let Subject { intent, line } = subject;
         let question = Question { tool: &tool.spec().name, input, intent, line: line.as_ref() };
-        let mut decision = decide(&question, &self.shared.policy(), None);
+        let mut decision = decide(&question, &self.shared.policy(), hook.as_ref());
         if let Decision::Ask { because, .. } = &decision {
             if approved {
                 decision = Decision::Allow { because: Reason::User };
@@ -269,6 +302,12 @@ impl Worker {
         // The semaphore is never closed while the session lives.
         let _slot = self.or_cancelled(self.shared.slots.acquire()).await?;
         let has_effect = intent.access.has_effect();
+        let roots = self.shared.policy().roots.clone();
+        let watched = if self.cancel.is_cancelled() {
+            None
+        } else {
+            self.shared.undo.before(&call.id, &intent.title, &intent.access, &roots).await
+        };
         let name = tool.spec().name.clone();
         self.report(ExecEvent::Started { call: call.id.clone(), tool: name, intent }).await;
         if self.cancel.is_cancelled() || (has_effect && !self.shared.gate().pass()) {
@@ -277,6 +316,9 @@ impl Worker {
         let began = Instant::now();
         let mut outcome = self.let_loose(&call.id, tool, effect, terms).await;
         outcome.ran_for = began.elapsed();
+        if let Some(watched) = watched {
+            watched.finish().await;
+        }
         Ok(outcome)
     }
 
@@ -308,7 +350,7 @@ impl Worker {
         }
     }
 
-    async fn or_cancelled<T>(&self, waiting: impl Future<Output = T>) -> Result<T, Outcome> {
+    pub(super) async fn or_cancelled<T>(&self, waiting: impl Future<Output = T>) -> Result<T, Outcome> {
         tokio::select! {
             biased;
             () = self.cancel.cancelled() => Err(Outcome::cancelled()),
@@ -316,7 +358,7 @@ impl Worker {
         }
     }
 
-    async fn report(&self, event: ExecEvent) {
+    pub(super) async fn report(&self, event: ExecEvent) {
         report(&self.shared, self.number, event).await;
     }
 }

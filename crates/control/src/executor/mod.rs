@@ -3,22 +3,28 @@
 //! This is the only place where a plan's effect is let loose.
 
 mod call;
+mod hooked;
 mod input;
+mod listeners;
 mod result;
 mod scan;
 mod schedule;
+mod undo;
 
 pub use input::CallInput;
+pub use listeners::{Facts, SessionHooks};
 pub use scan::{Scan, Scanner};
+pub use undo::Keeping;
 
 use crate::{
+    hooks::{Fired, Late, Occasion},
     memory::Memory,
     permission::{Demand, Line, Policy, Sandboxing},
 };
 use call::Worker;
 use ostler_proto::{
-    Answer, Ask, AskId, CallId, Decision, Intent, Job, JobId, Json, Mode, RuleSource, StateChange, ToolCall,
-    ToolResult, ToolSpec, session::CallState,
+    Answer, Ask, AskId, CallId, Decision, EntryId, HookRecord, Intent, Job, JobId, Json, Mode, RuleSource,
+    StateChange, ToolCall, ToolResult, ToolSpec, session::CallState,
 };
 use ostler_tools::{
     Artifacts, Registry,
@@ -36,6 +42,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
+use undo::Undo;
 
 /// How many calls run at once unless told otherwise.
 pub const DEFAULT_PARALLEL: usize = 10;
@@ -60,8 +67,12 @@ pub struct Setup {
     pub memory: Memory,
     /// Looks whether settings changed and gives the policy they now make.
     pub reload: Option<Reload>,
+    /// Where checkpoints go; none means that nothing can be undone.
+    pub keeping: Option<Keeping>,
     /// Commands in the background: those that the tools start.
     pub jobs: Arc<Jobs>,
+    /// Hooks, if there are any.
+    pub hooks: Option<Arc<SessionHooks>>,
 }
 
 /// Asked before every answer; `None` when nothing changed.
@@ -87,6 +98,13 @@ pub enum ExecEvent {
         intent: Intent,
         /// The decision.
         decision: Decision,
+    },
+    /// Hooks were asked about a call.
+    Hooked {
+        /// For the log.
+        record: HookRecord,
+        /// For the user.
+        messages: Vec<String>,
     },
     /// A call begins to run.
     Started {
@@ -140,6 +158,8 @@ pub enum AfterCall {
     GoOn,
     /// Stop: whoever was asked said so.
     Interrupt,
+    /// End here, for this reason: a hook said so.
+    Stop(String),
     /// End with this error.
     Fatal(String),
 }
@@ -187,8 +207,10 @@ struct Shared {
     /// The sandbox's temporary folder; none when there is no sandbox.
     sandbox: OnceCell<Option<tempfile::TempDir>>,
     memory: Memory,
+    undo: Undo,
     artifacts: Option<Artifacts>,
     jobs: Arc<Jobs>,
+    hooks: Option<Arc<SessionHooks>>,
     schedule: Arc<Schedule>,
     tx: mpsc::Sender<(u64, ExecEvent)>,
     asks: Mutex<HashMap<AskId, oneshot::Sender<Answer>>>,
@@ -213,7 +235,9 @@ impl Executor {
             sandbox: OnceCell::new(),
             artifacts: setup.artifacts,
             memory: setup.memory,
+            undo: Undo::new(setup.keeping),
             jobs: setup.jobs,
+            hooks: setup.hooks,
             schedule: Schedule::new(),
             tx,
             asks: Mutex::new(HashMap::new()),
@@ -248,6 +272,11 @@ impl Executor {
         self.seen_before = Some(self.shared.files.snapshot());
     }
 
+    /// A prompt came: what changes from here on can be undone to before it.
+    pub fn prompted(&self, prompt: EntryId, title: String) {
+        self.shared.undo.prompted(prompt, title);
+    }
+
     /// Puts changed settings in force. What was granted in this session, and its mode, stay.
     fn take_over(&self, new: Policy) {
         let mut policy = self.shared.policy.write().unwrap_or_else(PoisonError::into_inner);
@@ -269,6 +298,7 @@ impl Executor {
             ticket: self.shared.schedule.open(number),
             number,
             cancel: self.cancel.child_token(),
+            said: Mutex::default(),
         };
         let span = tracing::info_span!("call", tool = call.name, id = %call.id);
         self.tasks.spawn(worker.process(call).instrument(span));
@@ -301,6 +331,7 @@ impl Executor {
                     self.early.insert(number, finished);
                 }
                 event @ (ExecEvent::Decided { .. }
+                | ExecEvent::Hooked { .. }
                 | ExecEvent::Started { .. }
                 | ExecEvent::Progress { .. }
                 | ExecEvent::Asked(_)
@@ -373,6 +404,21 @@ impl Executor {
         self.shared.jobs.pending_change()
     }
 
+    /// Tells hooks of an event that is about no call. Nothing when none listens.
+    pub async fn fire(&self, occasion: &Occasion) -> Option<(Fired, HookRecord)> {
+        self.shared.fire(occasion, None).await
+    }
+
+    /// The hooks in force, for the log.
+    pub fn hook_record(&self) -> Option<HookRecord> {
+        self.shared.hooks.as_ref().map(|hooks| hooks.record())
+    }
+
+    /// What hooks in the background had to say since this was last asked.
+    pub fn take_late_words(&self) -> Vec<Late> {
+        self.shared.hooks.as_ref().map(|hooks| hooks.take_late()).unwrap_or_default()
+    }
+
     /// The permission mode.
     pub fn mode(&self) -> Mode {
         self.shared.policy().mode
@@ -430,6 +476,12 @@ impl Shared {
             policy.sandboxing.in_force = true;
             policy.sandboxing.temp = temp.path().canonicalize().ok();
         }
+    }
+
+    async fn fire(&self, occasion: &Occasion, call: Option<CallId>) -> Option<(Fired, HookRecord)> {
+        let hooks = self.hooks.as_ref().filter(|hooks| hooks.listen_to(occasion.event))?;
+        let at = (self.cwd().clone(), self.policy().mode);
+        Some(hooks.fire(at, occasion, call).await)
     }
 
     fn terms(&self, input: &Json, line: Option<&Line>) -> Terms {

@@ -65,6 +65,24 @@ const PROTECTED_FILES: &[&str] = &[
     ".claude.json",
 ];
 
+/// Of these the ones that must not even come into being: what agents, editors and builds act on by
+/// themselves, and what no program minds as an empty folder.
+const HELD: &[&str] = &[
+    ".ostler",
+    ".claude",
+    ".codex",
+    ".cursor",
+    ".gemini",
+    ".vscode",
+    ".idea",
+    ".husky",
+    ".cargo",
+    ".devcontainer",
+    ".mcp.json",
+    ".claude.json",
+    ".envrc",
+];
+
 /// Whether the path, every link on the way and the target lie in one of the roots.
 pub(super) fn is_inside(fact: &PathFact, roots: &[PathBuf]) -> bool {
     fact.spellings().all(|path| {
@@ -74,12 +92,35 @@ pub(super) fn is_inside(fact: &PathFact, roots: &[PathBuf]) -> bool {
     })
 }
 
+/// What a command that was approved does to a repository's own folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum GitWork {
+    /// Nothing that git was called for.
+    None,
+    /// It works in a repository: commits, branches, configuration.
+    Changes,
+    /// It makes one.
+    Makes,
+}
+
 /// What of a working directory no confined command may write, whether it exists or not. Of `.git`
 /// only what git itself acts on: the rest is where commits go.
-pub(super) fn protected_below(root: &Path) -> impl Iterator<Item = PathBuf> {
+pub(super) fn protected_below(root: &Path, git: GitWork) -> impl Iterator<Item = PathBuf> {
     const OF_GIT: [&str; 5] = [".git/hooks", ".git/config", ".git/info", ".git/modules", ".git/worktrees"];
-    let folders = PROTECTED_FOLDERS.iter().filter(|name| **name != ".git");
-    let names = OF_GIT.iter().chain(folders).chain(PROTECTED_FILES);
+    let of_git = match git {
+        GitWork::None => &OF_GIT[..],
+        GitWork::Changes => &OF_GIT[..1],
+        GitWork::Makes => &[],
+    };
+    of_git.iter().chain(HELD).map(|name| root.join(name)).collect::<Vec<_>>().into_iter()
+}
+
+/// What of a working directory no confined command may write if it exists.
+pub(super) fn kept_below(root: &Path) -> impl Iterator<Item = PathBuf> {
+    let names = PROTECTED_FOLDERS
+        .iter()
+        .chain(PROTECTED_FILES)
+        .filter(|name| **name != ".git" && !HELD.contains(name));
     names.map(|name| root.join(name)).collect::<Vec<_>>().into_iter()
 }
 

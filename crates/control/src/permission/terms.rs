@@ -1,7 +1,14 @@
 //! The terms a call's processes run on. The rules that judge a command line also bound what the
 //! operating system lets it do; where the two disagree, the stricter wins.
 
-use super::{Class, Line, Policy, command, path, shell::facts::How};
+use super::{
+    Class, Line, Policy, command,
+    path::{self, GitWork},
+    shell::{
+        facts::{How, Word},
+        table::canonical,
+    },
+};
 use ostler_proto::Json;
 use ostler_tools::host::{Bounds, Confinement, Network, Terms};
 use std::path::{Path, PathBuf};
@@ -125,14 +132,22 @@ impl Policy {
             .collect();
         let mut writable: Vec<PathBuf> = self.sandboxing.temp.iter().cloned().collect();
         if !looks_only {
-            writable.extend(self.roots.iter().chain(&self.sandboxing.writable).chain(&said).cloned());
+            writable.extend(self.roots.iter().chain(&self.sandboxing.writable).cloned());
+            // Making, renaming and removing a file are changes of its folder; and a path that was made
+            // writable by itself could be none of these.
+            let elsewhere = said.iter().filter(|path| !self.roots.iter().any(|root| path.starts_with(root)));
+            writable.extend(elsewhere.filter_map(|path| path.parent()).map(Path::to_owned));
         }
         let was_approved =
             |frozen: &Path| said.iter().any(|path| path.starts_with(frozen) || frozen.starts_with(path));
-        let mut frozen = self.sandboxing.frozen.clone();
+        let (mut frozen, mut kept) = (self.sandboxing.frozen.clone(), Vec::new());
         if !looks_only {
-            let protected = self.roots.iter().flat_map(|root| path::protected_below(root));
+            let git = line.map_or(GitWork::None, git_work);
+            let protected = self.roots.iter().flat_map(|root| path::protected_below(root, git));
             frozen.extend(protected.filter(|frozen| !was_approved(frozen)));
+            kept.extend(
+                self.roots.iter().flat_map(|root| path::kept_below(root)).filter(|kept| !was_approved(kept)),
+            );
         }
         let mut hidden: Vec<PathBuf> = SECRETS.iter().map(|name| self.home.join(name)).collect();
         hidden.extend(self.sandboxing.hidden.iter().cloned());
@@ -141,8 +156,23 @@ impl Policy {
             Some(_) | None if self.sandboxing.hosts.is_empty() => Network::Cut,
             Some(_) | None => Network::Hosts(self.sandboxing.hosts.clone()),
         };
-        Bounds { writable, frozen, hidden, network }
+        Bounds { writable, frozen, kept, hidden, network }
     }
+}
+
+/// What the git commands of an approved line need of a repository's own folder.
+fn git_work(line: &Line) -> GitWork {
+    let commands = line.reading.commands.iter().filter(|command| !command.effects.git);
+    let subcommands = commands.filter_map(|command| {
+        let words = canonical(&command.words);
+        (words.first()?.known() == Some("git"))
+            .then(|| words.get(1).and_then(Word::known).unwrap_or_default().to_owned())
+    });
+    let makes = |sub: String| ["init", "clone", "worktree", "submodule", ""].contains(&sub.as_str());
+    subcommands
+        .map(|sub| if makes(sub) { GitWork::Makes } else { GitWork::Changes })
+        .max()
+        .unwrap_or(GitWork::None)
 }
 
 fn git_looks_only() -> impl Iterator<Item = (String, String)> {

@@ -10,6 +10,7 @@ mod watch;
 pub use document::{change, set};
 pub use watch::Watch;
 
+use crate::hooks::{self, Scope};
 use ostler_proto::{
     Json, Mode, ModelRow, Rule, RuleSource, Rules, Settings,
     decision::Unreadable,
@@ -67,6 +68,8 @@ pub struct InForce {
     pub directories: Vec<PathBuf>,
     /// Variables for child processes.
     pub env: BTreeMap<String, String>,
+    /// What each place says about hooks, strongest first.
+    pub hooks: Vec<Scope>,
     /// Variables that child processes get beside the usual ones.
     pub pass_env: Vec<String>,
     /// How commands are confined: the strongest word on each key, lists added up.
@@ -214,6 +217,11 @@ impl InForce {
     }
 
     fn add(&mut self, settings: Settings, source: &RuleSource, place: &str) -> Result<(), SettingsError> {
+        if let Some(scope) = Scope::of_settings(source.clone(), &settings) {
+            let wrong = |problem| SettingsError::Wrong { place: place.to_owned(), problem };
+            self.notices.extend(hooks::check(&scope).map_err(wrong)?);
+            self.hooks.push(scope);
+        }
         let permissions = settings.permissions;
         let rules = |texts: Vec<String>| -> Result<Vec<Rule>, Unreadable> {
             texts.iter().map(|text| Rule::parse(text, source.clone())).collect()
@@ -310,6 +318,19 @@ mod tests {
         assert_eq!(found.mode, Some(Mode::Plan));
         assert_eq!((found.rules.deny.len(), found.rules.allow.len()), (2, 1));
         assert_eq!(found.files.len(), 3);
+        assert!(found.notices[0].contains("hooks.x"), "{:?}", found.notices);
+    }
+
+    #[test]
+    fn hooks_keep_their_source_and_those_of_the_project_wait() {
+        let text = r#"{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "true"}]}]}}"#;
+        let files = ["etc/managed-settings.json", "ostler/settings.json", "project/.claude/settings.json"];
+        let fixture = Fixture::new(&files.map(|file| (file, text)));
+        let found = fixture.load(Some(text)).unwrap();
+        let sources: Vec<String> = found.hooks.iter().map(|scope| scope.source.to_string()).collect();
+        let starts = ["managed policy", "the flag", "user settings"];
+        assert!(sources.iter().zip(starts).all(|(source, start)| source.starts_with(start)), "{sources:?}");
+        assert_eq!((sources.len(), found.notices.len()), (3, 1), "{:?}", found.notices);
     }
 
     #[test]
@@ -371,6 +392,15 @@ mod tests {
         check(r#"{"permissions": {"deny": ["Bash(x"]}}"#, &["settings.json", "Bash(x", "missing ')'"]);
         check(r#"{"read": {"maxLines": 0}}"#, &["key 'read.maxLines'", "nonzero"]);
         check(r#"{"permissions": {"defaultMode": "yolo"}}"#, &["permissions.defaultMode", "yolo"]);
+        check(r#"{"disableAllHooks": "yes"}"#, &["key 'disableAllHooks'", "boolean"]);
+        let hook = |matcher: &str, fields: &str| {
+            format!(r#"{{"hooks": {{"PreToolUse": [{{"matcher": "{matcher}", "hooks": [{{{fields}}}]}}]}}}}"#)
+        };
+        check(&hook("", r#""type": "command""#), &["hooks.PreToolUse[0].hooks[0]", "'command'"]);
+        check(&hook("", r#""command": "x""#), &["hooks.PreToolUse[0].hooks[0]", "`type`"]);
+        check(&hook("(", r#""type": "command", "command": "x""#), &["matcher '('"]);
+        check(&hook("", r#""type": "command", "command": "x", "timeout": 0"#), &["timeout", "above 0"]);
+        check(&hook("", r#""type": "command", "command": "x", "if": "Bash(""#), &["missing ')'"]);
         let missing = Fixture::new(&[]).load(Some("/no/such.json")).unwrap_err().to_string();
         assert!(missing.contains("/no/such.json"), "{missing}");
     }

@@ -161,6 +161,8 @@ impl Bench {
             artifacts: None,
             memory: ostler_control::memory::Memory::default(),
             reload: None,
+            keeping: None,
+            hooks: None,
             jobs: Arc::new(Jobs::new(None)),
         });
         Self { executor, strings, log: Vec::new(), next: 0 }
@@ -189,6 +191,7 @@ impl Bench {
                 ExecEvent::Asked(ask) => format!("asked {}", ask.call),
                 ExecEvent::AskWithdrawn(_) => "withdrawn".to_owned(),
                 ExecEvent::JobChanged(job) => format!("job {}", job.id),
+                ExecEvent::Hooked { .. } => "hooked".to_owned(),
                 ExecEvent::Finished(finished) => format!("finished {}", finished.call.id),
             };
             self.log.push(name.clone());

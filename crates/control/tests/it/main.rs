@@ -4,3 +4,5 @@
 
 mod bench;
 mod cases;
+mod checkpoint;
+mod hooks;

@@ -22,6 +22,7 @@ impl Agent {
             return self.end(outcome).await;
         }
         self.tell_of_jobs().await?;
+        self.tell_of_hooks().await?;
         let request = self.build_request();
         tracing::debug!(model = request.model, messages = request.messages.len(), "requesting");
         self.parts.executor.begin_answer();

@@ -2,6 +2,7 @@
 //! records what happened and moves the turn to its next phase.
 
 mod answer;
+mod hook;
 mod job;
 
 use crate::{
@@ -43,6 +44,10 @@ pub(crate) struct Agent {
     /// Whether the inbox can still bring something.
     listening: bool,
     closing: bool,
+    /// Commands that came while hooks were asked.
+    waiting: VecDeque<Command>,
+    /// What hooks said that the model will read with its next request.
+    unheard: Vec<String>,
 }
 
 /// What the loop reacts to.
@@ -69,6 +74,8 @@ impl Agent {
             opened: false,
             listening: true,
             closing: false,
+            waiting: VecDeque::new(),
+            unheard: Vec::new(),
         }
     }
 
@@ -94,10 +101,16 @@ impl Agent {
         if let Err(error) = self.end_jobs().await {
             tracing::warn!(%error, "the end of background commands could not be recorded");
         }
+        if let Err(error) = self.tell_hooks_of_end().await {
+            tracing::warn!(%error, "the end could not be recorded");
+        }
         self.parts.session.tell(AgentEvent::Closed).await;
     }
 
     async fn next_input(&mut self) -> Input {
+        if let Some(command) = self.waiting.pop_front() {
+            return Input::Command(command);
+        }
         let (stream, pause) = match self.turn.as_mut().map(|turn| &mut turn.phase) {
             Some(Phase::Answering(answering)) => (Some(&mut answering.stream), None),
             Some(Phase::Waiting(pause)) => (None, Some(pause)),
@@ -169,11 +182,16 @@ impl Agent {
         }
         let Some((content, id)) = self.queue.pop_front() else { return Ok(()) };
         self.begin_turn().await?;
+        let title: String = content.iter().filter_map(Block::as_text).collect::<Vec<_>>().join(" ");
+        if let Some(outcome) = self.hooks_on_prompt(&content).await? {
+            return self.end(outcome).await;
+        }
         let event = SessionEvent::Prompted { content, meta: false };
-        match id {
+        let id = match id {
             Some(id) => self.parts.session.record_as(id, event).await?,
             None => self.parts.session.record(event).await?,
         };
+        self.parts.executor.prompted(id, title);
         self.advance().await
     }
 
@@ -201,6 +219,7 @@ impl Agent {
             return Ok(());
         }
         self.opened = true;
+        let is_resumed = self.parts.session.state().model.is_some();
         let event = SessionEvent::Opened {
             cwd: self.parts.executor.cwd(),
             model: self.parts.chosen.name.clone(),
@@ -220,7 +239,7 @@ impl Agent {
             };
             self.parts.session.record(event).await?;
         }
-        Ok(())
+        self.hooks_at_start(is_resumed).await
     }
 
     async fn on_tools(&mut self, event: ExecEvent) -> Reaction {
@@ -228,6 +247,12 @@ impl Agent {
         match event {
             ExecEvent::Decided { call, intent, decision } => {
                 session.record(SessionEvent::Decided { call, intent, decision }).await?;
+            }
+            ExecEvent::Hooked { record, messages } => {
+                session.record(SessionEvent::Hooked { record }).await?;
+                for text in messages {
+                    session.tell(AgentEvent::Notice { text }).await;
+                }
             }
             ExecEvent::Started { call, tool, intent } => {
                 session.tell(AgentEvent::CallStarted { call, tool, intent }).await;
@@ -259,6 +284,10 @@ impl Agent {
         match after {
             AfterCall::GoOn => self.advance().await,
             AfterCall::Interrupt => self.stop(TurnOutcome::Interrupted { during_tools: true }).await,
+            AfterCall::Stop(reason) => {
+                self.note_stop(&reason).await;
+                self.stop(TurnOutcome::Completed).await
+            }
             AfterCall::Fatal(message) => self.stop(TurnOutcome::Failed { message }).await,
         }
     }
@@ -271,10 +300,12 @@ impl Agent {
         if self.parts.executor.open_calls() > 0 {
             return Ok(());
         }
+        let may_go_on = !turn.ended_by_hook;
         match std::mem::replace(then, Next::Request) {
             Next::Request => self.request().await,
             // What ended in the meantime is told before the turn does.
-            Next::End(TurnOutcome::Completed) if has_news => self.request().await,
+            Next::End(TurnOutcome::Completed) if has_news && may_go_on => self.request().await,
+            Next::End(TurnOutcome::Completed) if may_go_on => self.hooks_before_end().await,
             Next::Wait(pause) => {
                 turn.phase = Phase::Waiting(Box::pin(tokio::time::sleep(pause)));
                 Ok(())

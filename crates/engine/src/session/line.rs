@@ -123,8 +123,10 @@ fn shape(entry: &Entry) -> Shape {
         | SessionEvent::Sampled { .. }
         | SessionEvent::Dropped { .. }
         | SessionEvent::Decided { .. }
+        | SessionEvent::Hooked { .. }
         | SessionEvent::ModeChanged { .. }
-        | SessionEvent::ModelChanged { .. }) => own_shape(event),
+        | SessionEvent::ModelChanged { .. }
+        | SessionEvent::Rewound { .. }) => own_shape(event),
     }
 }
 

@@ -23,6 +23,18 @@ pub struct State {
     settled: Vec<Arc<Message>>,
     answer: Option<OpenAnswer>,
     leaf: Option<EntryId>,
+    /// Where each prompt stands, to go back to.
+    prompts: Vec<Mark>,
+}
+
+/// The conversation right before a prompt.
+#[derive(Debug, Clone, PartialEq)]
+struct Mark {
+    prompt: EntryId,
+    messages: usize,
+    /// Blocks of the last message; the prompt may have been added to it.
+    blocks: usize,
+    leaf: Option<EntryId>,
 }
 
 /// The model's last answer with the results it has so far.
@@ -58,9 +70,16 @@ impl State {
             }
             SessionEvent::Prompted { content, .. } => {
                 self.settle();
+                self.prompts.push(Mark {
+                    prompt: entry.id.clone(),
+                    messages: self.settled.len(),
+                    blocks: self.settled.last().map_or(0, |message| message.content.len()),
+                    leaf: self.leaf.clone(),
+                });
                 self.say_as_user(content.clone());
                 self.leaf = Some(entry.id.clone());
             }
+            SessionEvent::Rewound { to } => self.go_back(to),
             SessionEvent::Replied { message, block, .. } => self.apply_block(entry, message, block),
             SessionEvent::ToolReturned { result, changes, .. } => {
                 self.apply_result(entry, result);
@@ -83,7 +102,7 @@ impl State {
             }
             SessionEvent::ModeChanged { mode } => self.mode = Some(*mode),
             SessionEvent::ModelChanged { model } => self.model = Some(model.clone()),
-            SessionEvent::Sampled { .. } | SessionEvent::Decided { .. } => {}
+            SessionEvent::Sampled { .. } | SessionEvent::Decided { .. } | SessionEvent::Hooked { .. } => {}
         }
     }
 
@@ -116,6 +135,11 @@ impl State {
         calls.filter(|open| open.result.is_none()).map(|open| open.call.clone()).collect()
     }
 
+    /// Whether the conversation holds a prompt with this id.
+    pub fn has_prompt(&self, id: &EntryId) -> bool {
+        self.prompts.iter().any(|mark| &mark.prompt == id)
+    }
+
     /// Whether the last answer proposed a call with this id.
     pub fn has_call(&self, id: &CallId) -> bool {
         self.answer.iter().flat_map(|answer| &answer.calls).any(|open| &open.call.id == id)
@@ -124,6 +148,20 @@ impl State {
     /// Whether the last answer has this id.
     pub fn is_last_answer(&self, message: &str) -> bool {
         self.answer.as_ref().is_some_and(|answer| answer.message == message)
+    }
+
+    fn go_back(&mut self, to: &EntryId) {
+        let Some(at) = self.prompts.iter().position(|mark| &mark.prompt == to) else { return };
+        let mark = self.prompts.swap_remove(at);
+        self.prompts.truncate(at);
+        self.answer = None;
+        self.settled.truncate(mark.messages);
+        if let Some(last) = self.settled.last_mut()
+            && last.content.len() > mark.blocks
+        {
+            Arc::make_mut(last).content.truncate(mark.blocks);
+        }
+        self.leaf = mark.leaf;
     }
 
     fn apply_block(&mut self, entry: &Entry, message: &str, block: &Block) {

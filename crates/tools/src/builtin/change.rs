@@ -5,19 +5,19 @@
 use super::{
     EditNeeds, MAX_WHOLE,
     diff::{Diff, diff, diff_at},
-    draft::{Draft, column, line_of, visible},
+    draft::{Draft, Ends, column, line_of, visible},
     index::Index,
-    matching::{Found, find, overlaps_itself},
+    matching::{By, Found, find, overlaps_itself},
     near::near_misses,
-    search::missing,
+    search::{is_file, missing},
     shown,
-    snippet::snippet,
+    snippet::{line_end, line_start, snippet},
     source::Source,
 };
 use crate::{
     PlanContext,
     host::{
-        Edited, Expected, Hash, Host, HostError, Kind, Lines, Replacement, Standing, Version, blocking,
+        Content, Edited, Expected, Hash, HostError, Lines, Replacement, Standing, Version, blocking,
         read_opened,
     },
 };
@@ -32,6 +32,8 @@ const MAX_PLACES: usize = 20;
 /// From how many steps on a text of how many bytes is searched for all of them at once.
 const MANY: usize = 4;
 const LONG: usize = 16 * 1024;
+/// How many lines around an edit are enough to show and compare it.
+const NEAR: usize = 16;
 
 /// One replacement.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
@@ -60,17 +62,37 @@ pub(super) struct Job {
 /// A job worked out on one content of its file.
 pub(super) struct Change {
     expected: Expected,
-    /// The text before; nothing for a new file.
-    original: Option<Arc<String>>,
-    bytes: Vec<u8>,
+    content: Content,
+    knowledge: Knowledge,
     pub(super) diff: Diff,
     /// The changed parts as they read now, numbered.
     pub(super) snippet: String,
     /// In how many places something is replaced.
     pub(super) places: usize,
-    /// For each step, what gave way to what.
+}
+
+/// What a change means for what the model knows.
+enum Knowledge {
+    /// All lines of the file are its own.
+    New { lines: usize },
+    /// What it has seen moves: for each step, what gave way to what.
+    Edit { original: Arc<String>, edits: Vec<Vec<Edited>> },
+}
+
+/// The steps of a job, worked out on a text.
+struct Worked {
+    new: New,
+    diff: Diff,
+    snippet: String,
+    places: usize,
     edits: Vec<Vec<Edited>>,
-    lines: usize,
+}
+
+/// What is new in a file.
+enum New {
+    Whole(Vec<u8>),
+    /// Other text in the place of some lines.
+    Lines(Range<usize>, String),
 }
 
 /// The steps of a job, taken.
@@ -117,7 +139,7 @@ async fn put(jobs: &[Arc<Job>], changes: &mut [Change]) -> Result<Vec<Version>, 
         .zip(changes)
         .map(|(job, change)| Replacement {
             target: job.fact.target.clone(),
-            bytes: std::mem::take(&mut change.bytes),
+            content: std::mem::replace(&mut change.content, Content::Whole(Vec::new())),
             expected: change.expected.clone(),
         })
         .collect();
@@ -132,15 +154,19 @@ async fn put(jobs: &[Arc<Job>], changes: &mut [Change]) -> Result<Vec<Version>, 
 }
 
 impl Change {
-    /// Whether the file was there before.
+    /// Whether the file had a text before.
     pub(super) fn is_edit(&self) -> bool {
-        self.original.is_some()
+        matches!(self.knowledge, Knowledge::Edit { .. })
     }
 
     /// The text before and the difference, as programs get them. They may be long, so they are given away.
     pub(super) fn into_structured(self) -> (Json, Json) {
-        // Nobody else holds the text once the file is replaced.
-        let original = self.original.map(Arc::unwrap_or_clone).unwrap_or_default();
+        drop(self.expected);
+        let original = match self.knowledge {
+            Knowledge::New { .. } => String::new(),
+            // Nobody else holds the text once the file is replaced.
+            Knowledge::Edit { original, .. } => Arc::unwrap_or_clone(original),
+        };
         (original.into(), self.diff.hunks.into())
     }
 }
@@ -175,12 +201,13 @@ impl Job {
 
     fn record(&self, change: &Change, version: Version) {
         let (files, target) = (&self.cx.files, &self.fact.target);
-        if change.original.is_none() {
-            files.record_written(target, version, change.lines);
-            return;
-        }
-        for edits in &change.edits {
-            files.record_edited(target, version, edits);
+        match &change.knowledge {
+            Knowledge::New { lines } => files.record_written(target, version, *lines),
+            Knowledge::Edit { edits, .. } => {
+                for edits in edits {
+                    files.record_edited(target, version, edits);
+                }
+            }
         }
     }
 
@@ -198,30 +225,82 @@ impl Job {
         let text = draft.into_raw();
         Ok(Change {
             expected: Expected::Absent,
-            original: None,
+            knowledge: Knowledge::New { lines: line_count(&text) },
             diff: diff(&self.name(), "", &text),
             snippet,
             places: places + 1,
-            edits: Vec::new(),
-            lines: line_count(&text),
-            bytes: text.into_bytes(),
+            content: Content::Whole(text.into_bytes()),
         })
     }
 
     fn edit(&self, bytes: Vec<u8>) -> Result<Change, ToolError> {
         let hash = blake3::hash(&bytes);
         let seen = self.seen(hash)?;
-        let refused =
-            |reason: String| ToolError::Failed(format!("{} cannot be edited: {reason}", self.path()));
-        let source = Source::decode(bytes).map_err(refused)?;
+        let source = Source::decode(bytes).map_err(|reason| self.refused(&reason))?;
         if let Some(first) = self.steps.first().filter(|first| first.old_string.is_empty()) {
             return self.fill(first, Expected::Content(hash), &source);
         }
-        self.check_whole(&seen, line_count(source.text()))?;
+        self.check_whole(&seen, source.text())?;
+        let worked = match self.window(&source) {
+            // A single small edit has to do with a few lines only.
+            Some(lines) => self.edit_lines(source.text(), lines, seen)?,
+            None => self.edit_whole(&source, seen)?,
+        };
+        let Worked { new, diff, snippet, places, edits } = worked;
+        let (start, is_as_written) = (source.start(), source.is_as_written());
+        let original = Arc::new(source.into_raw());
+        let text = Arc::clone(&original);
+        let content = match new {
+            New::Whole(bytes) => Content::Whole(bytes),
+            New::Lines(lines, new) => {
+                let part = start + lines.start..start + lines.end;
+                Content::Spliced { text: Arc::clone(&text), part, new }
+            }
+        };
+        let expected = if is_as_written { Expected::Text { hash, text } } else { Expected::Content(hash) };
+        Ok(Change {
+            expected,
+            content,
+            knowledge: Knowledge::Edit { original, edits },
+            diff,
+            snippet,
+            places,
+        })
+    }
+
+    /// The lines around the only place that a single edit of a long text changes.
+    fn window(&self, source: &Source) -> Option<Range<usize>> {
+        let ([step], text) = (self.steps.as_slice(), source.text()) else { return None };
+        if text.len() < LONG || !source.is_as_written() || step.old_string.contains('\r') {
+            return None;
+        }
+        // A text within a line reads the same however the lines end.
+        let old = if step.old_string.contains('\n') {
+            Ends::alike(text, self.wanted())?.spelled(&step.old_string)
+        } else {
+            Cow::Borrowed(step.old_string.as_str())
+        };
+        let found = find(text, &old);
+        match (found.ranges.as_slice(), found.by) {
+            ([only], By::Text) if !overlaps_itself(text, only) => {
+                Some(line_start(text, only.start, NEAR)..line_end(text, only.end, NEAR))
+            }
+            (_, By::Text | By::Quotes) => None,
+        }
+    }
+
+    fn edit_lines(&self, text: &str, lines: Range<usize>, seen: Lines) -> Result<Worked, ToolError> {
+        let start = || Draft::of_lines(text, lines.clone(), self.wanted());
+        let Taken { draft, places, edits } = self.take(start, 0, seen)?;
+        let diff = diff_at(&self.name(), &draft.text_of(&text[lines.clone()]), &draft);
+        let snippet = snippet(&draft);
+        Ok(Worked { new: New::Lines(lines, draft.into_raw()), diff, snippet, places, edits })
+    }
+
+    fn edit_whole(&self, source: &Source, seen: Lines) -> Result<Worked, ToolError> {
         let Taken { draft, places, edits } = self.take(|| self.draft(source.text()), 0, seen)?;
-        let before = draft.text_of(source.text());
-        let diff = diff_at(&self.name(), &before, draft.text(), draft.changed());
-        let (snippet, lines) = (snippet(&draft), line_count(draft.text()));
+        let diff = diff_at(&self.name(), &draft.text_of(source.text()), &draft);
+        let snippet = snippet(&draft);
         let edited = draft.into_raw();
         if edited == source.text() {
             return Err(ToolError::Failed(format!(
@@ -229,12 +308,12 @@ impl Job {
                 self.path()
             )));
         }
-        let bytes = source.encode(edited).map_err(refused)?;
-        let is_as_written = source.is_as_written();
-        let text = Arc::new(source.into_raw());
-        let original = Some(Arc::clone(&text));
-        let expected = if is_as_written { Expected::Text { hash, text } } else { Expected::Content(hash) };
-        Ok(Change { expected, original, bytes, diff, snippet, places, edits, lines })
+        let bytes = source.encode(edited).map_err(|reason| self.refused(&reason))?;
+        Ok(Worked { new: New::Whole(bytes), diff, snippet, places, edits })
+    }
+
+    fn refused(&self, reason: &str) -> ToolError {
+        ToolError::Failed(format!("{} cannot be edited: {reason}", self.path()))
     }
 
     /// Works out the first content of an empty file, which then is known as a whole, like a new one.
@@ -246,16 +325,19 @@ impl Job {
         if first.new_string.is_empty() {
             return Err(self.failed(0, &Problem::Nothing));
         }
-        let text = String::from_utf8_lossy(&change.bytes).into_owned();
-        let bytes = source
-            .encode(text)
-            .map_err(|reason| ToolError::Failed(format!("{} cannot be edited: {reason}", self.path())))?;
-        Ok(Change { expected, bytes, ..change })
+        let text: Vec<u8> = change.content.slices().concat();
+        let text = String::from_utf8_lossy(&text).into_owned();
+        let bytes = source.encode(text).map_err(|reason| self.refused(&reason))?;
+        Ok(Change { expected, content: Content::Whole(bytes), ..change })
     }
 
     fn draft(&self, raw: &str) -> Draft {
-        let wanted = self.steps.iter().flat_map(|step| [step.old_string.as_str(), step.new_string.as_str()]);
-        Draft::new(raw, wanted)
+        Draft::new(raw, self.wanted())
+    }
+
+    /// All that is looked for or put in.
+    fn wanted(&self) -> impl Iterator<Item = &str> {
+        self.steps.iter().flat_map(|step| [step.old_string.as_str(), step.new_string.as_str()])
     }
 
     /// The lines of this content that the model has seen.
@@ -271,14 +353,18 @@ impl Job {
     }
 
     /// Where the settings demand it, makes sure that all lines were seen.
-    fn check_whole(&self, seen: &Lines, total: usize) -> Result<(), ToolError> {
-        match self.needs {
-            EditNeeds::WholeFile if !seen.cover(&(0..total)) => Err(ToolError::Failed(format!(
-                "{} (the setting requireFullRead demands that a file is read as a whole before it is edited)",
-                partly_read(&self.fact.requested, seen, total)
-            ))),
-            EditNeeds::WholeFile | EditNeeds::TouchedLines => Ok(()),
+    fn check_whole(&self, seen: &Lines, text: &str) -> Result<(), ToolError> {
+        let total = match self.needs {
+            EditNeeds::TouchedLines => return Ok(()),
+            EditNeeds::WholeFile => line_count(text),
+        };
+        if seen.cover(&(0..total)) {
+            return Ok(());
         }
+        Err(ToolError::Failed(format!(
+            "{} (the setting requireFullRead demands that a file is read as a whole before it is edited)",
+            partly_read(&self.fact.requested, seen, total)
+        )))
     }
 
     fn unread(&self) -> ToolError {
@@ -471,11 +557,6 @@ fn take_step(
     }
     let new = draft.spelled(&step.new_string);
     Ok(draft.replace(&found, &new))
-}
-
-/// Whether a file stands at a path, looked at without opening it.
-pub(super) async fn is_file(host: &dyn Host, target: &Path) -> Result<bool, HostError> {
-    Ok(host.stat(target).await?.is_some_and(|stat| stat.kind == Kind::File))
 }
 
 /// Says which lines of a file were not read, and how to read them.

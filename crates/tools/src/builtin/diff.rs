@@ -1,6 +1,6 @@
 //! The difference between two texts, for people as a unified diff and for programs as hunks.
 
-use super::draft::Changed;
+use super::draft::{Changed, Draft};
 use memchr::{memchr, memchr_iter, memrchr};
 use ostler_proto::Json;
 use serde_json::json;
@@ -33,8 +33,10 @@ pub(super) fn diff(path: &str, old: &str, new: &str) -> Diff {
     diff
 }
 
-/// As [`diff`], when it is known where the texts differ: the rest is not looked at.
-pub(super) fn diff_at(path: &str, old: &str, new: &str, changed: &[Changed]) -> Diff {
+/// As [`diff`], when it is known where the texts differ: the rest is not looked at. The draft
+/// may be of a part of the text, and then `old` is that part as it was.
+pub(super) fn diff_at(path: &str, old: &str, draft: &Draft) -> Diff {
+    let (new, changed, first_line) = (draft.text(), draft.changed(), draft.first_line());
     let mut diff = Diff::default();
     let (mut old_counted, mut new_counted) = (Counted::default(), Counted::default());
     let mut rest = changed;
@@ -43,8 +45,8 @@ pub(super) fn diff_at(path: &str, old: &str, new: &str, changed: &[Changed]) -> 
         let (before, after) = (context_before(old, first.old.start), context_after(old, last.old.end));
         let old_range = first.old.start - before..last.old.end + after;
         let new_range = first.new.start - before..last.new.end + after;
-        let old_line = old_counted.lines_until(old, old_range.start);
-        let new_line = new_counted.lines_until(new, new_range.start);
+        let old_line = first_line + old_counted.lines_until(old, old_range.start);
+        let new_line = first_line + new_counted.lines_until(new, new_range.start);
         diff.compare(
             Block { text: &old[old_range], line: old_line },
             Block { text: &new[new_range], line: new_line },
@@ -164,10 +166,7 @@ impl Diff {
 
 #[cfg(test)]
 mod tests {
-    use super::{
-        super::{draft::Draft, matching::find},
-        *,
-    };
+    use super::{super::matching::find, *};
     use proptest::prelude::*;
 
     #[test]
@@ -231,7 +230,7 @@ mod tests {
                 found.ranges.truncate(2);
                 draft.replace(&found, &to);
             }
-            let diff = diff_at("f", &old, draft.text(), draft.changed());
+            let diff = diff_at("f", &old, &draft);
             // The mark of a missing last newline is ambiguous in this small reader.
             prop_assume!(draft.text().ends_with('\n') || draft.text().is_empty());
             prop_assert_eq!(patched(&old, &diff.hunks), draft.text());

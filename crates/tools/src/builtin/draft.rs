@@ -16,13 +16,15 @@ pub(super) struct Draft {
     text: String,
     ends: Ends,
     changed: Vec<Changed>,
+    /// The number of the first line: not 0 where only a part of a text is edited.
+    first_line: usize,
     /// A position and the line it is on, near the last change.
     mark: (usize, usize),
 }
 
 /// How the lines of a draft end.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Ends {
+pub(super) enum Ends {
     /// With a newline.
     Newlines,
     /// With a return and a newline, which both are in the draft.
@@ -91,18 +93,51 @@ pub(super) fn line_of(text: &str, position: usize) -> usize {
     memchr_iter(b'\n', &text.as_bytes()[..position]).count()
 }
 
+impl Ends {
+    /// How all lines of a text end, if they end alike and `wanted`, which is all that will be looked for
+    /// or put in, has no other returns.
+    pub(super) fn alike<'a>(raw: &str, mut wanted: impl Iterator<Item = &'a str>) -> Option<Self> {
+        if memchr(b'\r', raw.as_bytes()).is_none() {
+            return Some(Self::Newlines);
+        }
+        (ends_with_returns(raw) && !wanted.any(has_lone_return)).then_some(Self::Returns)
+    }
+
+    /// A text of the model's as it stands among such lines.
+    pub(super) fn spelled<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        let visible = visible(text);
+        if *self == Self::Returns && visible.contains('\n') {
+            return Cow::Owned(visible.replace('\n', "\r\n"));
+        }
+        visible
+    }
+}
+
 impl Draft {
     /// `raw` is the text as it is in the file; `wanted` is all that will be looked for or put in.
-    pub(super) fn new<'a>(raw: &str, mut wanted: impl Iterator<Item = &'a str>) -> Self {
-        let (text, ends) = if memchr(b'\r', raw.as_bytes()).is_none() {
-            (with_room(raw), Ends::Newlines)
-        } else if ends_with_returns(raw) && !wanted.any(has_lone_return) {
-            (with_room(raw), Ends::Returns)
+    pub(super) fn new<'a>(raw: &str, wanted: impl Iterator<Item = &'a str>) -> Self {
+        let (text, ends) = if let Some(ends) = Ends::alike(raw, wanted) {
+            (with_room(raw), ends)
         } else {
             let (text, returns) = without_returns(raw);
             (text.into_owned(), Ends::Mixed(returns))
         };
-        Self { text, ends, changed: Vec::new(), mark: (0, 0) }
+        Self { text, ends, changed: Vec::new(), first_line: 0, mark: (0, 0) }
+    }
+
+    /// A draft of some whole lines of a text.
+    pub(super) fn of_lines<'a>(
+        raw: &str,
+        lines: Range<usize>,
+        wanted: impl Iterator<Item = &'a str>,
+    ) -> Self {
+        let first_line = line_of(raw, lines.start);
+        Self { first_line, mark: (0, first_line), ..Self::new(&raw[lines], wanted) }
+    }
+
+    /// The number of its first line, counted from 0.
+    pub(super) fn first_line(&self) -> usize {
+        self.first_line
     }
 
     /// The text that is searched and changed.
@@ -112,11 +147,7 @@ impl Draft {
 
     /// A text of the model's as it would stand in [`Draft::text`].
     pub(super) fn spelled<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        let visible = visible(text);
-        if self.ends == Ends::Returns && visible.contains('\n') {
-            return Cow::Owned(visible.replace('\n', "\r\n"));
-        }
-        visible
+        self.ends.spelled(text)
     }
 
     /// What [`Draft::text`] would be of another content of the same file.
@@ -203,7 +234,7 @@ impl Draft {
         } else if known - position < position {
             line - count(position..known)
         } else {
-            count(0..position)
+            self.first_line + count(0..position)
         }
     }
 

@@ -115,7 +115,10 @@ impl Tool for Grep {
     fn plan<'a>(&'a self, input: Json, cx: &'a PlanContext) -> BoxFuture<'a, Result<Plan, ToolError>> {
         Box::pin(async move {
             let input: Input = parse("Grep", input)?;
-            let matcher = matcher(&input)?;
+            let exact = matcher(&input, Returns::Unseen)?;
+            // A matcher that knows nothing of returns is much quicker, and what it finds is looked at again.
+            let matcher =
+                if may_search_quickly(&input) { Some(matcher(&input, Returns::Seen)?) } else { None };
             let types = input.r#type.as_deref().map(types).transpose()?;
             // Filters count from where the search starts, but whether they are any good is known before.
             overrides(&input, &cx.cwd)?;
@@ -132,21 +135,35 @@ impl Tool for Grep {
                 access: Access::Read { paths: vec![fact.clone()] },
                 preview: Preview::None,
             };
-            let query = query(&input, matcher, &fact, cx);
+            let query = query(&input, exact, matcher, &fact, cx);
             let cx = cx.clone();
             Ok(Plan { intent, effect: Effect::new(move |run| grep(query, walk, fact, cx, run)) })
         })
     }
 }
 
-fn matcher(input: &Input) -> Result<RegexMatcher, ToolError> {
+/// Whether a pattern can match the return at the end of a line. The model never sees one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Returns {
+    Seen,
+    Unseen,
+}
+
+/// Whether whatever matches where returns are unseen also matches where they are seen. Lines around a
+/// match are shown before it can be looked at again.
+fn may_search_quickly(input: &Input) -> bool {
+    let around = [input.before, input.after, input.around, input.context];
+    !input.multiline && !input.pattern.contains('$') && around.iter().all(|lines| lines.unwrap_or(0) == 0)
+}
+
+fn matcher(input: &Input, returns: Returns) -> Result<RegexMatcher, ToolError> {
     let mut builder = RegexMatcherBuilder::new();
     builder.case_insensitive(input.ignore_case).multi_line(true);
     if input.multiline {
         builder.dot_matches_new_line(true);
     } else {
-        // `$` matches before either line ending, as the model never sees a return.
-        builder.line_terminator(Some(b'\n')).crlf(true);
+        // Unseen, `$` matches before either line ending.
+        builder.line_terminator(Some(b'\n')).crlf(returns == Returns::Unseen);
     }
     builder.build(&input.pattern).map_err(|error| {
         let error = error.to_string();
@@ -199,7 +216,13 @@ fn overrides(input: &Input, root: &Path) -> Result<Option<Override>, ToolError> 
     builder.build().map(Some).map_err(failed)
 }
 
-fn query(input: &Input, matcher: RegexMatcher, fact: &PathFact, cx: &PlanContext) -> Query {
+fn query(
+    input: &Input,
+    exact: RegexMatcher,
+    quick: Option<RegexMatcher>,
+    fact: &PathFact,
+    cx: &PlanContext,
+) -> Query {
     let around = input.context.or(input.around).unwrap_or(0);
     let limit = match input.head_limit {
         None => DEFAULT_LIMIT,
@@ -207,7 +230,8 @@ fn query(input: &Input, matcher: RegexMatcher, fact: &PathFact, cx: &PlanContext
         Some(limit) => limit.min(NO_LIMIT),
     };
     Query {
-        matcher,
+        exact,
+        quick,
         mode: input.output_mode,
         line_numbers: input.line_numbers.unwrap_or(true),
         only_matching: input.only_matching,

@@ -3,16 +3,16 @@
 
 use super::{
     EditNeeds, MAX_WHOLE,
-    change::{is_file, line_count},
+    change::line_count,
     diff::diff,
     notebook::{Cell, Notebook},
     parse, resolve,
-    search::missing,
+    search::{is_file, missing},
     shown, spec,
 };
 use crate::{
     Effect, Plan, PlanContext, Tool,
-    host::{Expected, Hash, HostError, Lines, Replacement, Standing, blocking, read_whole},
+    host::{Content, Expected, Hash, HostError, Lines, Replacement, Standing, blocking, read_whole},
 };
 use futures_util::future::BoxFuture;
 use ostler_proto::{Access, Intent, Interrupt, Json, PathFact, Preview, ToolError, ToolOutput, ToolSpec};
@@ -141,7 +141,7 @@ async fn apply(job: Arc<Job>) -> Result<ToolOutput, ToolError> {
     let Change { hash, original, updated, edited, known } = change(&job).await?;
     let replacement = Replacement {
         target: job.fact.target.clone(),
-        bytes: updated.clone().into_bytes(),
+        content: Content::Whole(updated.clone().into_bytes()),
         expected: Expected::Content(hash),
     };
     let version = job.cx.host.replace(replacement).await?;

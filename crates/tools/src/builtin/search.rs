@@ -1,10 +1,10 @@
 //! What `Grep`, `Glob` and `LS` share: where a search starts, which files it may look into, and
-//! keeping the newest of many. The rules themselves are not here; they are asked.
+//! keeping the newest of many; and what is said where nothing is there. The rules themselves are not here; they are asked.
 
 use super::shown;
 use crate::{
     PlanContext, ReadPolicy, Sight,
-    host::{Folder, HostError, Kind, Stat, blocking},
+    host::{Folder, Host, HostError, Kind, Stat, blocking},
 };
 use ignore::WalkBuilder;
 use ostler_proto::{PathFact, ToolError};
@@ -19,6 +19,11 @@ use std::{
 
 /// Trees the kernel makes up: reading there may block or have effects.
 const KERNEL_TREES: [&str; 3] = ["/proc", "/sys", "/dev"];
+
+/// Whether a file stands at a path, looked at without opening it.
+pub(super) async fn is_file(host: &dyn Host, target: &Path) -> Result<bool, HostError> {
+    Ok(host.stat(target).await?.is_some_and(|stat| stat.kind == Kind::File))
+}
 
 /// Makes sure that a search can start at a path.
 pub(super) async fn check_root(fact: &PathFact, cx: &PlanContext) -> Result<Stat, ToolError> {

@@ -17,10 +17,10 @@ const LEAD: usize = 100;
 pub(super) fn snippet(draft: &Draft) -> String {
     let text = draft.text();
     let (mut shown, mut count, mut done) = (String::new(), 0, 0);
-    let (mut counted, mut number) = (0, 0);
+    let (mut counted, mut number) = (0, draft.first_line());
     for part in draft.changed() {
-        let start = line_start(text, part.new.start).max(done);
-        let end = line_end(text, part.new.end);
+        let start = line_start(text, part.new.start, AROUND).max(done);
+        let end = line_end(text, part.new.end, AROUND);
         if start > done && count > 0 {
             shown.push_str("…\n");
         }
@@ -58,10 +58,10 @@ fn around(line: &str, place: usize) -> String {
     text::first(rest, MAX_LINE).map_or_else(|| format!("{before}{rest}"), |cut| format!("{before}{cut}…"))
 }
 
-/// Where the lines shown before a position start.
-fn line_start(text: &str, position: usize) -> usize {
+/// Where so many lines before that of a position start.
+pub(super) fn line_start(text: &str, position: usize, lines: usize) -> usize {
     let mut start = position;
-    for _ in 0..=AROUND {
+    for _ in 0..=lines {
         match memrchr(b'\n', &text.as_bytes()[..start]) {
             Some(newline) => start = newline,
             None => return 0,
@@ -70,10 +70,10 @@ fn line_start(text: &str, position: usize) -> usize {
     start + 1
 }
 
-/// Where the lines shown after a position end.
-fn line_end(text: &str, position: usize) -> usize {
+/// Where so many lines after that of a position end.
+pub(super) fn line_end(text: &str, position: usize, lines: usize) -> usize {
     let mut end = position;
-    for _ in 0..=AROUND {
+    for _ in 0..=lines {
         match memchr(b'\n', &text.as_bytes()[end..]) {
             Some(newline) => end += newline + 1,
             None => return text.len(),

@@ -81,6 +81,11 @@ impl Source {
         visible(self.text())
     }
 
+    /// Where the text starts in [`Source::into_raw`].
+    pub(super) fn start(&self) -> usize {
+        self.start
+    }
+
     /// All that is there, the BOM too.
     pub(super) fn into_raw(self) -> String {
         self.raw

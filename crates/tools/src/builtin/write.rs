@@ -2,16 +2,18 @@
 
 use super::{
     MAX_WHOLE,
-    change::{is_file, line_count, partly_read},
+    change::{line_count, partly_read},
     counted,
     diff::{Diff, diff},
-    parse, resolve, shown,
+    parse, resolve,
+    search::is_file,
+    shown,
     source::Source,
     spec,
 };
 use crate::{
     Effect, Plan, PlanContext, Tool,
-    host::{Expected, Hash, HostError, Replacement, Standing, blocking, read_whole},
+    host::{Content, Expected, Hash, HostError, Replacement, Standing, blocking, read_whole},
 };
 use futures_util::future::BoxFuture;
 use ostler_proto::{Access, Intent, Interrupt, Json, PathFact, Preview, ToolError, ToolOutput, ToolSpec};
@@ -79,8 +81,8 @@ async fn plan_whole(fact: PathFact, content: String, cx: &PlanContext) -> Result
         let (diff, content) =
             if now.hash == before.hash { (diff, content) } else { compare(name, &now, content).await };
         let expected = now.hash.map_or(Expected::Absent, Expected::Content);
-        let bytes = now.encode(&fact, content.clone())?;
-        let replacement = Replacement { target: fact.target.clone(), bytes, expected };
+        let bytes = Content::Whole(now.encode(&fact, content.clone())?);
+        let replacement = Replacement { target: fact.target.clone(), content: bytes, expected };
         let version = cx.host.replace(replacement).await?;
         cx.files.record_written(&fact.target, version, line_count(&content));
         let written = Written { path: &fact.requested, before: &now, content: &content, diff: &diff };

@@ -3,7 +3,7 @@
 #![expect(clippy::disallowed_types, reason = "this module is where files are opened")]
 
 use super::{
-    Expected, Hash, HostError, Kind, Opened, Replacement, Stat, Version,
+    Content, Expected, Hash, HostError, Kind, Opened, Replacement, Stat, Version,
     attributes::{self, Lost},
     walk::{Place, open_at_path},
 };
@@ -99,7 +99,7 @@ impl<'a> Staged<'a> {
         temporary: &str,
         watch: Watch<'_>,
     ) -> Result<Self, HostError> {
-        let Replacement { target, bytes, expected } = replacement;
+        let Replacement { target, content, expected } = replacement;
         let fail = |errno: Errno| failed("write", target, errno);
         refuse_kernel_files(target)?;
         watch("open the directory");
@@ -128,13 +128,15 @@ impl<'a> Staged<'a> {
             is_in_place: false,
         };
         watch("write");
-        (&staged.file).write_all(bytes).map_err(|error| io_failed("write", target, error))?;
+        for slice in content.slices() {
+            (&staged.file).write_all(slice).map_err(|error| io_failed("write", target, error))?;
+        }
         if let Some((old, metadata)) = old {
             watch("copy the attributes");
             staged.look_like(&old, metadata)?;
         }
         watch("sync the file");
-        staged.hash = sync_and_hash(&staged.file, bytes).map_err(fail)?;
+        staged.hash = sync_and_hash(&staged.file, content).map_err(fail)?;
         Ok(staged)
     }
 
@@ -261,14 +263,14 @@ pub(super) fn hash_at(directory: &OwnedFd, name: &OsStr) -> std::io::Result<Hash
 }
 
 /// Hashes a content while the disk is busy with it.
-fn sync_and_hash(file: &File, bytes: &[u8]) -> Result<Hash, Errno> {
+fn sync_and_hash(file: &File, content: &Content) -> Result<Hash, Errno> {
     /// Below this a thread costs more than it saves.
     const LONG: usize = 256 * 1024;
-    if bytes.len() < LONG {
-        return fs::fsync(file).map(|()| blake3::hash(bytes));
+    if content.size() < LONG {
+        return fs::fsync(file).map(|()| content.hash());
     }
     std::thread::scope(|scope| {
-        let hashing = scope.spawn(|| blake3::hash(bytes));
+        let hashing = scope.spawn(|| content.hash());
         fs::fsync(file)?;
         hashing.join().map_err(|_| Errno::IO)
     })

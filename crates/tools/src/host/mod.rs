@@ -28,6 +28,7 @@ pub use sandbox::{Backend, Bounds, Confinement, Network, Survey, Terms};
 pub use shell::{Exit, Finished, Line, Shell};
 pub use spool::{Room, Spooled};
 pub use state::{FileState, Standing, Version};
+pub use walk::open_at_path;
 pub use warden::{Warden, enter as enter_warden};
 
 use crate::Progress;
@@ -35,6 +36,7 @@ use futures_util::future::BoxFuture;
 use ostler_proto::{PathFact, ToolError};
 use std::{
     io::Read,
+    ops::Range,
     path::{Path, PathBuf},
     sync::Arc,
     time::SystemTime,
@@ -116,9 +118,52 @@ pub struct Replacement {
     /// The resolved file.
     pub target: PathBuf,
     /// Its new content.
-    pub bytes: Vec<u8>,
+    pub content: Content,
     /// What must be there right before it is replaced.
     pub expected: Expected,
+}
+
+/// The new content of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Content {
+    /// All of it.
+    Whole(Vec<u8>),
+    /// A text with a part of it replaced: a small change of a long text need not copy the rest.
+    Spliced {
+        /// The text as it was.
+        text: Arc<String>,
+        /// The part that goes.
+        part: Range<usize>,
+        /// What comes instead.
+        new: String,
+    },
+}
+
+impl Content {
+    /// The bytes, in the order in which they are written.
+    pub fn slices(&self) -> [&[u8]; 3] {
+        match self {
+            Self::Whole(bytes) => [bytes, &[], &[]],
+            Self::Spliced { text, part, new } => {
+                let bytes = text.as_bytes();
+                [&bytes[..part.start], new.as_bytes(), &bytes[part.end..]]
+            }
+        }
+    }
+
+    /// How many bytes they are.
+    pub fn size(&self) -> usize {
+        self.slices().iter().map(|slice| slice.len()).sum()
+    }
+
+    /// The hash of all of them.
+    pub fn hash(&self) -> Hash {
+        let mut hasher = blake3::Hasher::new();
+        for slice in self.slices() {
+            hasher.update(slice);
+        }
+        hasher.finalize()
+    }
 }
 
 /// What a [`Replacement`] replaces.

@@ -228,9 +228,12 @@ fn steps(bounds: &Bounds) -> Vec<Step> {
     let of = |paths: &[std::path::PathBuf], kind| {
         paths.iter().map(|path| Step { kind, path: path.clone() }).collect::<Vec<_>>()
     };
+    let existing: Vec<_> =
+        bounds.kept.iter().filter(|path| path.symlink_metadata().is_ok()).cloned().collect();
     [
         of(&bounds.writable, StepKind::Writable),
         of(&bounds.frozen, StepKind::Frozen),
+        of(&existing, StepKind::Frozen),
         of(&bounds.hidden, StepKind::HiddenFile),
     ]
     .concat()

@@ -18,7 +18,7 @@ const WALK: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLO
 const WALK: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// Opens what stands at a physical path, following no link.
-pub(super) fn open_at_path(path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
+pub fn open_at_path(path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
     match straight(path, flags) {
         // An older kernel, or a filter that does not know the call.
         Err(Errno::NOSYS | Errno::PERM) => {

@@ -60,6 +60,7 @@ impl Cage {
         std::fs::write(outside.join("file"), "outside").unwrap();
         std::fs::write(outside.join("secret"), "s3cr3t").unwrap();
         let bounds = Bounds {
+            kept: Vec::new(),
             writable: vec![project.clone()],
             hidden: vec![outside.join("secret")],
             ..Bounds::default()

@@ -1,7 +1,7 @@
 //! The local machine beneath the tools.
 
 use crate::Scene;
-use ostler_tools::host::{Expected, HostError, Replacement, read_whole};
+use ostler_tools::host::{Content, Expected, HostError, Replacement, read_whole};
 use std::os::unix::fs::PermissionsExt;
 
 #[tokio::test]
@@ -11,7 +11,7 @@ async fn replacing_keeps_the_mode_and_leaves_no_trace() {
     std::fs::set_permissions(scene.dir.join("a"), PermissionsExt::from_mode(0o4711)).unwrap();
     let replacement = Replacement {
         target: scene.dir.join("a"),
-        bytes: b"new".to_vec(),
+        content: Content::Whole(b"new".to_vec()),
         expected: Expected::Content(blake3::hash(b"old")),
     };
     let stat = scene.cx.host.replace(replacement).await.unwrap();
@@ -27,7 +27,11 @@ async fn replacing_the_unexpected_changes_nothing() {
     scene.write("a", "theirs");
     for expected in [Expected::Absent, Expected::Content(blake3::hash(b"old"))] {
         let target = scene.dir.join("a");
-        let replaced = scene.cx.host.replace(Replacement { target, bytes: b"new".to_vec(), expected }).await;
+        let replaced = scene
+            .cx
+            .host
+            .replace(Replacement { target, content: Content::Whole(b"new".to_vec()), expected })
+            .await;
         assert!(matches!(replaced, Err(HostError::Changed(_))), "{replaced:?}");
     }
     assert_eq!(scene.bytes("a"), b"theirs");

@@ -3,7 +3,7 @@
 
 use crate::exists;
 use ostler_tools::host::{
-    Expected, HostError, Replacement,
+    Content, Expected, HostError, Replacement,
     journal::{self, Outcome, Recovered},
 };
 use serde_json::{Value, json};
@@ -89,7 +89,7 @@ impl Yard {
 fn replacements(project: &Path) -> Vec<Replacement> {
     let replace = |name: &str, old: Option<&str>, new: &str| Replacement {
         target: project.join(name),
-        bytes: new.as_bytes().to_vec(),
+        content: Content::Whole(new.as_bytes().to_vec()),
         expected: old.map_or(Expected::Absent, |old| Expected::Content(blake3::hash(old.as_bytes()))),
     };
     vec![

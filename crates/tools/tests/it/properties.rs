@@ -189,4 +189,54 @@ proptest! {
             Ok(())
         })?;
     }
+
+    /// One edit of a long file is worked out on a few of its lines only; a batch of two that does the same
+    /// is worked out on all of them.
+    #[test]
+    fn an_edit_of_a_long_file_is_that_of_a_short_one(
+        at in 0usize..1200,
+        length in 1usize..300,
+        new in "[XY\n]{0,6}",
+        crlf in any::<bool>(),
+        marked in any::<bool>(),
+        last_newline in any::<bool>(),
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let lines: Vec<String> = (0..1200).map(|n| format!("line {n} of a file")).collect();
+        let text = lines.join("\n") + if last_newline { "\n" } else { "" };
+        let start = text.match_indices("line ").nth(at).map_or(0, |(start, _)| start);
+        let old = &text[start..(start + length).min(text.len())];
+        prop_assume!(text.matches(old).count() == 1);
+        let as_written = |text: &str| {
+            let text = if crlf { text.replace('\n', "\r\n") } else { text.to_owned() };
+            if marked { format!("\u{FEFF}{text}") } else { text }
+        };
+        let expected = as_written(&text.replacen(old, &new, 1));
+        let (long, other) = (Scene::new(), Scene::new());
+        runtime.block_on(async {
+            for scene in [&long, &other] {
+                scene.write("f", as_written(&text));
+                scene.ok("Read", json!({"file_path": "f"})).await;
+            }
+            let edit = json!({"file_path": "f", "old_string": old, "new_string": new});
+            let there = json!({"old_string": old, "new_string": "somewhere else"});
+            let back = json!({"old_string": "somewhere else", "new_string": new});
+            let edits = json!({"file_path": "f", "edits": [there, back]});
+            let one = long.call("Edit", edit).await.unwrap();
+            let two = other.call("MultiEdit", edits).await.unwrap();
+            prop_assert!(long.bytes("f") == expected.as_bytes() && other.bytes("f") == expected.as_bytes());
+            for key in ["originalFile", "structuredPatch"] {
+                prop_assert_eq!(&one.structured[key], &two.structured[key]);
+            }
+            let said = |output: &ostler_proto::ToolOutput| {
+                crate::text(output).split_once('\n').map(|(_, rest)| rest.to_owned())
+            };
+            prop_assert_eq!(said(&one), said(&two));
+            // What is known of it afterwards is the same, too: the next edit goes through on both.
+            let next = json!({"file_path": "f", "old_string": "line 7 of", "new_string": "LINE 7 of"});
+            let (a, b) = (long.call("Edit", next.clone()).await, other.call("Edit", next).await);
+            prop_assert_eq!(a.is_ok(), b.is_ok());
+            Ok(())
+        })?;
+    }
 }

@@ -369,3 +369,33 @@ async fn glob_finds_what_the_session_wants_found() {
         assert_eq!(found, expected);
     }
 }
+
+#[tokio::test]
+async fn the_return_at_the_end_of_a_line_matches_nothing() {
+    let scene = Scene::new();
+    scene.write("crlf", "needle\r\nneedle;\r\nlast needle\r\n");
+    for (pattern, expected) in [
+        ("needle", 3),
+        ("needle$", 2),
+        ("needle.", 1),
+        ("needle[^;]", 0),
+        ("needle\\s", 0),
+        ("^needle\\W", 1),
+        ("needle\\b", 3),
+    ] {
+        for around in [0, 1] {
+            let input = json!({"pattern": pattern, "path": "crlf", "output_mode": "content", "-C": around});
+            let shown = scene.ok("Grep", input).await;
+            assert!(!shown.contains('\r'), "{shown:?}");
+            let found = shown.lines().filter(|line| line.starts_with("crlf:")).count();
+            assert_eq!(found, expected, "{pattern}, {around}: {shown}");
+        }
+        let counted = scene
+            .call("Grep", json!({"pattern": pattern, "path": "crlf", "output_mode": "count"}))
+            .await
+            .unwrap();
+        assert_eq!(counted.structured["numMatches"], expected, "{pattern}");
+        let files = scene.call("Grep", json!({"pattern": pattern})).await.unwrap();
+        assert_eq!(files.structured["numFiles"], usize::from(expected > 0), "{pattern}");
+    }
+}

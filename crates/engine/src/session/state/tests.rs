@@ -132,6 +132,28 @@ fn an_open_call_is_answered_truthfully() {
     assert_eq!(open.unanswered().len(), 1);
 }
 
+fn rewound(to: &str) -> SessionEvent {
+    SessionEvent::Rewound { to: to.into() }
+}
+
+#[test]
+fn a_rewound_conversation_goes_on_from_before_the_prompt() {
+    let first = || vec![prompted("go"), replied("m1", Block::text("done"))];
+    let check = |more: Vec<SessionEvent>, expect: &str| {
+        let state = fold(first().into_iter().chain(more).collect());
+        assert_eq!(shape(&state), expect);
+        state
+    };
+    let state =
+        check(vec![prompted("on"), replied("m2", call("a")), rewound("e2")], "User: go | Assistant: done");
+    assert_eq!(state.leaf, Some("e1".into()));
+    assert!(state.has_prompt(&"e0".into()) && !state.has_prompt(&"e2".into()));
+    check(vec![prompted("on"), rewound("e2"), prompted("else")], "User: go | Assistant: done | User: else");
+    check(vec![prompted("on"), prompted("more"), rewound("e3")], "User: go | Assistant: done | User: on");
+    check(vec![rewound("e0")], "");
+    check(vec![rewound("e9")], "User: go | Assistant: done");
+}
+
 fn any_event() -> impl Strategy<Value = SessionEvent> {
     let id = prop_oneof![Just("a"), Just("b"), Just("c")];
     let message = prop_oneof![Just("m1"), Just("m2")];
@@ -147,6 +169,7 @@ fn any_event() -> impl Strategy<Value = SessionEvent> {
         }),
         any::<bool>().prop_map(|during_tools| SessionEvent::Interrupted { during_tools }),
         Just(SessionEvent::Failed { message: "no".into() }),
+        (0..24).prop_map(|number| rewound(&format!("e{number}"))),
         Just(SessionEvent::Sampled {
             message: "m1".into(),
             model: "m".into(),

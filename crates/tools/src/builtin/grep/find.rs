@@ -33,7 +33,10 @@ const MAX_HEAP: usize = 64 * 1024 * 1024;
 
 /// What to look for and how to show it.
 pub(super) struct Query {
-    pub(super) matcher: RegexMatcher,
+    /// What a line must match.
+    pub(super) exact: RegexMatcher,
+    /// What every such line matches too, and what is quicker to look for.
+    pub(super) quick: Option<RegexMatcher>,
     pub(super) mode: Mode,
     pub(super) line_numbers: bool,
     pub(super) only_matching: bool,
@@ -84,6 +87,8 @@ pub(super) fn search(
     let gathered = Mutex::new(Gathered::new(query));
     walk.build_parallel().run(|| {
         let mut searcher = searcher(query);
+        // A matcher that is shared makes its threads wait for each other.
+        let pattern = query.searched().clone();
         let gathered = &gathered;
         Box::new(move |entry| {
             if cancel.is_cancelled() {
@@ -92,7 +97,7 @@ pub(super) fn search(
             match entry {
                 Ok(entry) if entry.file_type().is_some_and(|kind| kind.is_file()) => {
                     if sieve.lets_through(entry.path()) {
-                        search_file(query, &entry, &mut searcher, cancel, gathered);
+                        search_file(query, &entry, (&pattern, &mut searcher), cancel, gathered);
                     }
                 }
                 Ok(_) => {}
@@ -111,7 +116,7 @@ pub(super) fn search(
 
 fn searcher(query: &Query) -> Searcher {
     // The matcher's own idea of a line, or the searcher refuses it.
-    let line_terminator = query.matcher.line_terminator().unwrap_or_default();
+    let line_terminator = query.searched().line_terminator().unwrap_or_default();
     let shows_lines = query.mode == Mode::Content;
     // Whoever names a file wants to know even of matches in binary data.
     let binary = match query.start {
@@ -132,7 +137,7 @@ fn searcher(query: &Query) -> Searcher {
 fn search_file(
     query: &Query,
     entry: &DirEntry,
-    searcher: &mut Searcher,
+    (pattern, searcher): (&RegexMatcher, &mut Searcher),
     cancel: &CancellationToken,
     gathered: &Mutex<Gathered>,
 ) {
@@ -146,7 +151,7 @@ fn search_file(
         Err(error) => return lock(gathered).fail(path.to_owned(), error.to_string()),
     };
     let reader = Cancellable { reader: file, cancel };
-    if let Err(error) = searcher.search_reader(&query.matcher, reader, &mut hits) {
+    if let Err(error) = searcher.search_reader(pattern, reader, &mut hits) {
         return lock(gathered).fail(path.to_owned(), error.to_string());
     }
     let (matches, binary) = (hits.matches, hits.binary);
@@ -168,6 +173,19 @@ fn search_file(
 }
 
 impl Query {
+    /// What files are searched for.
+    fn searched(&self) -> &RegexMatcher {
+        self.quick.as_ref().unwrap_or(&self.exact)
+    }
+
+    /// Whether a line that was found is one: it may be so only by the return at its end.
+    fn is_match(&self, line: &[u8]) -> io::Result<bool> {
+        if self.quick.is_none() || !line.contains(&b'\r') {
+            return Ok(true);
+        }
+        self.exact.is_match(line).map_err(io::Error::other)
+    }
+
     /// How many entries can matter at all.
     fn wanted(&self) -> usize {
         self.offset.saturating_add(self.limit)
@@ -217,6 +235,10 @@ impl Gathered {
     /// Takes in the entries of one file and lets go of those that earlier files push out of sight.
     fn keep(&mut self, path: &Path, entries: Vec<String>, count: usize) {
         self.total += count;
+        let is_last = || self.by_path.last_key_value().is_some_and(|(last, _)| path > last.as_path());
+        if self.held >= self.wanted && is_last() {
+            return;
+        }
         self.held += entries.len();
         self.by_path.insert(path.to_owned(), entries);
         while let Some(last) = self.by_path.last_entry()
@@ -294,7 +316,7 @@ impl<'a> Hits<'a> {
         }
         let line = line.strip_suffix(b"\n").unwrap_or(line);
         let line = line.strip_suffix(b"\r").unwrap_or(line);
-        let line = fit(line, || self.query.matcher.find(line).ok().flatten().filter(|_| mark == ':'));
+        let line = fit(line, || self.query.exact.find(line).ok().flatten().filter(|_| mark == ':'));
         if self.label.is_empty() {
             self.label = self.query.label(self.path);
         }
@@ -331,7 +353,7 @@ impl<'a> Hits<'a> {
         let bytes = found.bytes();
         let mut parts = Vec::new();
         self.query
-            .matcher
+            .exact
             .find_iter(bytes, |part| {
                 parts.push(part);
                 true
@@ -380,16 +402,19 @@ impl Sink for Hits<'_> {
     type Error = io::Error;
 
     fn matched(&mut self, searcher: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {
+        if !self.query.is_match(found.bytes())? {
+            return Ok(true);
+        }
         self.matches += match self.query.mode {
             // Where a match may span lines, counting lines says little.
-            Mode::Count if searcher.multi_line_with_matcher(&self.query.matcher) => {
+            Mode::Count if searcher.multi_line_with_matcher(&self.query.exact) => {
                 let (mut matches, length) = (0, found.bytes().len());
                 let each = |part: Match| {
                     // Nothing at the very end belongs to the next line.
                     matches += u64::from(part.start() < length);
                     true
                 };
-                self.query.matcher.find_iter(found.bytes(), each).map_err(io::Error::other)?;
+                self.query.exact.find_iter(found.bytes(), each).map_err(io::Error::other)?;
                 matches
             }
             Mode::Count | Mode::Content | Mode::FilesWithMatches => 1,

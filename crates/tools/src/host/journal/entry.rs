@@ -58,7 +58,7 @@ impl Entry {
         Self {
             target: replacement.target.clone().into(),
             new: temporary_name(),
-            new_hash: hex(blake3::hash(&replacement.bytes)),
+            new_hash: hex(replacement.content.hash()),
             old,
             missing: missing_directories(replacement),
         }

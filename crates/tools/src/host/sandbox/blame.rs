@@ -93,6 +93,7 @@ mod tests {
     #[track_caller]
     fn check(output: &str, code: i32, network: Network, expected: Option<&str>) {
         let bounds = Bounds {
+            kept: Vec::new(),
             writable: vec!["/home/u/project".into()],
             frozen: vec!["/home/u/project/.git/hooks".into(), "/home/u/project/.mcp.json".into()],
             hidden: vec!["/home/u/.ssh".into()],

@@ -39,6 +39,9 @@ pub struct Bounds {
     pub writable: Vec<PathBuf>,
     /// Paths below them that may not, whether they exist or not.
     pub frozen: Vec<PathBuf>,
+    /// Paths below them that may not, if they exist. To hold an absent one takes a placeholder, which
+    /// would stop programs that read the name when they find it.
+    pub kept: Vec<PathBuf>,
     /// Paths that may not even be read: keys, credentials, what rules deny.
     pub hidden: Vec<PathBuf>,
     /// The network.

@@ -32,7 +32,7 @@ pub fn seatbelt(bounds: &Bounds) -> String {
         // Writing to a string cannot fail.
         let _ = writeln!(profile, "(allow file-write* (subpath {}))", quoted(path));
     }
-    for path in &bounds.frozen {
+    for path in bounds.frozen.iter().chain(&bounds.kept) {
         let _ = writeln!(profile, "(deny file-write* (subpath {}))", quoted(path));
     }
     for folder in parents(bounds) {
@@ -78,6 +78,7 @@ mod tests {
     #[test]
     fn what_is_frozen_or_hidden_comes_after_what_is_writable() {
         let bounds = Bounds {
+            kept: Vec::new(),
             writable: vec!["/p".into()],
             frozen: vec!["/p/.git/hooks".into(), "/p/.mcp.json".into()],
             hidden: vec!["/home/u/.ssh".into()],

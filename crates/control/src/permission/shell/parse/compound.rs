@@ -228,34 +228,54 @@ impl Parser<'_> {
     fn coprocess(&mut self, start: usize) -> Result<Kind> {
         self.mask(start, Mask::Blank);
         self.blanks()?;
-        let at_compound = |parser: &Self| parser.starts("(") || parser.reserved().is_some();
-        let name_start = self.at;
-        let mut name = None;
-        if !at_compound(self) {
-            let length = self.rest().find(super::list::is_meta).unwrap_or(self.rest().len());
-            let candidate = self.rest().get(..length).unwrap_or_default().to_owned();
-            if !candidate.chars().all(|c| c.is_ascii_alphanumeric() || "_./-".contains(c)) {
-                return Err(self.refuse("a coprocess is written in an unusual way"));
-            }
-            self.at += length;
-            self.blanks()?;
-            // A name is one only before a compound command; else it is the command itself.
-            if at_compound(self) {
-                if !is_name(&candidate) {
-                    return Err(self.unexpected());
-                }
-                self.at = name_start + length;
-                self.mask(name_start, Mask::Blank);
-                name = Some(candidate);
-            } else {
-                self.at = name_start;
-            }
-        }
+        let name = self.coprocess_name()?;
         let body = self.command()?;
-        if matches!(body.kind, Kind::Coprocess { .. } | Kind::Function { .. }) {
-            return Err(self.unexpected());
+        // Bash reads a second word as if a command could begin there.
+        let is_odd = match &body.kind {
+            Kind::Coprocess { .. } | Kind::Function { .. } => true,
+            Kind::Simple(plain) => plain.words.len() > 1,
+            Kind::Group(_)
+            | Kind::Subshell(_)
+            | Kind::If { .. }
+            | Kind::While { .. }
+            | Kind::Until { .. }
+            | Kind::For { .. }
+            | Kind::Select { .. }
+            | Kind::Count { .. }
+            | Kind::Case { .. }
+            | Kind::Test(_)
+            | Kind::Arithmetic(_) => false,
+        };
+        if is_odd {
+            return Err(self.refuse("a coprocess is written in an unusual way"));
         }
         Ok(Kind::Coprocess { name, body: Box::new(body) })
+    }
+
+    fn coprocess_name(&mut self) -> Result<Option<String>> {
+        let at_compound = |parser: &Self| parser.starts("(") || parser.reserved().is_some();
+        if at_compound(self) {
+            return Ok(None);
+        }
+        let start = self.at;
+        let length = self.rest().find(super::list::is_meta).unwrap_or(self.rest().len());
+        let name = self.rest().get(..length).unwrap_or_default().to_owned();
+        if !name.chars().all(|c| c.is_ascii_alphanumeric() || "_./-".contains(c)) {
+            return Err(self.refuse("a coprocess is written in an unusual way"));
+        }
+        self.at += length;
+        self.blanks()?;
+        // A name is one only before a compound command; else it is the command itself.
+        if !at_compound(self) {
+            self.at = start;
+            return Ok(None);
+        }
+        if !is_name(&name) {
+            return Err(self.unexpected());
+        }
+        self.at = start + length;
+        self.mask(start, Mask::Blank);
+        Ok(Some(name))
     }
 }
 

@@ -51,6 +51,9 @@ impl Parser<'_> {
             }
             Some(b'(') => {
                 self.at += 2;
+                if self.starts("\\\n") {
+                    return Err(self.refuse("a line continuation stands behind a parenthesis"));
+                }
                 Part::Command(self.substituted()?)
             }
             Some(b'[') => {

@@ -3,6 +3,7 @@
 
 use super::super::syntax::{Access, Part, Redirect, Span, Target, Word};
 use super::compound::is_name;
+use super::list::is_meta;
 use super::{Bodies, Mask, Notes, Parser, Result, witness};
 
 /// The operators, longest first.
@@ -78,6 +79,15 @@ impl Parser<'_> {
         self.blanks()?;
         if !self.at_word() {
             return Err(self.unexpected());
+        }
+        if self.byte() == Some(b'-') {
+            // The sign ends here for bash, whatever follows.
+            let closes = self.rest().chars().nth(1).is_none_or(is_meta);
+            return if closes {
+                Ok(Target::Descriptor { word: self.word()? })
+            } else {
+                Err(self.unexpected())
+            };
         }
         let word = self.word()?;
         let literal = word.literal().unwrap_or_default();

@@ -69,7 +69,7 @@ impl Parser<'_> {
         }
         let ends = self.starts("&&")
             || self.starts("||")
-            || matches!(self.byte(), Some(b')' | b'\n'))
+            || self.byte() == Some(b')')
             || self.reserved() == Some("]]");
         if ends {
             return Ok(Test::Unary { operator: "-n".to_owned(), operand: left });

@@ -39,6 +39,7 @@ fn c1_what_bash_hides_is_refused() {
     check_refused("ls \u{1}; rm x", "rm");
     check_refused("a &\\\n& rm x", "rm");
     check_refused("echo $\\\n(rm x)", "rm");
+    check_refused("echo $(\\\n(rm x))", "rm");
     check_refused("ls; ((rm) ; (x))", "rm");
     check_refused("echo ${x:-{a}}; rm x", "rm");
     check_refused("cat <<E; rm x\nE\\\n", "rm");
@@ -49,6 +50,8 @@ fn c1_what_bash_hides_is_refused() {
     check_refused("echo a<(rm x)", "rm");
     // Bash ends this document at its second line and runs what follows there.
     check_refused("echo $(cat <<E\nE; rm x )\nE\n)", "rm");
+    check_refused("rm x >&-y", "rm");
+    check_refused("[[ a \n]]; rm x", "rm");
     check_refused("coproc coproc rm x", "rm");
     check_refused("coproc a{ { rm x; ", "rm");
     check_refused("declare > f x=(1); rm x", "rm");

@@ -74,7 +74,12 @@ fn what_may_not_have_happened_is_not_known() {
 fn loops_run_for_each_value() {
     check_words("for f in a b; do ls $f; done", &["ls|a", "ls|b"]);
     check_words("for f in {1..3}; do echo x$f; done; echo $f", &["echo|x1", "echo|x2", "echo|x3", "echo|??"]);
-    check_words("for f in *.rs; do ls \"$f\"; done", &["ls|?"]);
+    check_words("for f in *.rs; do ls \"$f\" \"$f.x\" $f; done", &["ls|glob(*.rs)|glob(*.rs.x)|??"]);
+    check_words(
+        "for f in a *; do g=$f; ls \"$g\" \"${f%x}\"; done; ls \"$f\"",
+        &["ls|a|?", "ls|glob(*)|?", "ls|?"],
+    );
+    check_words("for f in *; do ls \"*$f\"; done", &["ls|??*"]);
     check_words("for f in {1..20}; do ls \"$f\"; done", &["ls|?"]);
     check_words("for ((i=0;i<3;i++)); do echo $i; done", &["echo|?"]);
     check_words("i=0; while [ $i -lt 3 ]; do i=$((i+1)); ls; done", &["[|?|-lt|3|]", "ls"]);

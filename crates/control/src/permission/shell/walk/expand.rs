@@ -22,6 +22,8 @@ pub(super) enum Mode {
 enum Unit {
     /// A character; a live one can be part of a pattern.
     Char { c: char, live: bool },
+    /// Some characters of a file's name, as `*` stands for them.
+    Sign(char),
     /// Something unknown, that may split.
     Hole { splits: bool },
     /// The end of one word and the beginning of the next.
@@ -33,6 +35,7 @@ enum Unit {
 /// What an expansion gives.
 enum Found {
     Known(String),
+    Pattern(String),
     Number,
     Unknown { many: bool },
 }
@@ -63,7 +66,7 @@ impl Walker<'_> {
             match unit {
                 Unit::Char { live, .. } => *live = false,
                 Unit::Hole { splits } => *splits = false,
-                Unit::Break | Unit::Exists => {}
+                Unit::Sign(_) | Unit::Break | Unit::Exists => {}
             }
         }
         word_of(&units).unwrap_or_else(|| Word::Known(String::new()))
@@ -93,7 +96,7 @@ impl Walker<'_> {
                 Value::Known(home) if whole => {
                     units.extend(home.chars().map(|c| Unit::Char { c, live: false }));
                 }
-                Value::Known(_) | Value::Number | Value::Unknown => {
+                Value::Known(_) | Value::Pattern(_) | Value::Number | Value::Unknown => {
                     units.push(Unit::Hole { splits: false });
                 }
             }
@@ -178,6 +181,14 @@ impl Walker<'_> {
                     c => Unit::Char { c, live: false },
                 }));
             }
+            Found::Pattern(pattern) if !splitting => {
+                units.extend(pattern.chars().map(|c| match c {
+                    '*' | '?' | '[' => Unit::Sign(c),
+                    c => Unit::Char { c, live: false },
+                }));
+            }
+            // A file's name may hold blanks.
+            Found::Pattern(_) => units.push(Unit::Hole { splits: true }),
             Found::Number => units.push(Unit::Hole { splits: oddly }),
             Found::Unknown { many } => units.push(Unit::Hole { splits: splitting || many }),
         }
@@ -199,6 +210,7 @@ impl Walker<'_> {
             return match value {
                 _ if *length => Found::Number,
                 Value::Known(text) => Found::Known(text),
+                Value::Pattern(pattern) => Found::Pattern(pattern),
                 Value::Number => Found::Number,
                 Value::Unknown => Found::Unknown { many: many || lists_names },
             };
@@ -259,6 +271,11 @@ fn word_of(units: &[Unit]) -> Option<Word> {
                 } else if matches!(c, '*' | '?' | '[' | '\\') {
                     has_dead_sign = true;
                 }
+                text.push(*c);
+            }
+            Unit::Sign(c) => {
+                is_pattern = true;
+                start.get_or_insert_with(|| text.clone());
                 text.push(*c);
             }
             Unit::Hole { splits: may } => {

@@ -223,8 +223,7 @@ impl Walker<'_> {
             return self.unmoved();
         }
         let size = self.met - met;
-        let known: Option<Vec<&str>> =
-            fields.as_ref().and_then(|fields| fields.iter().map(facts::Word::known).collect());
+        let known: Option<Vec<Value>> = fields.and_then(|fields| fields.iter().map(value_of).collect());
         let few = known.filter(|values| {
             values.len() <= MOST_VALUES && self.commands.len() + values.len() * size <= MANY
         });
@@ -233,7 +232,7 @@ impl Walker<'_> {
             Some(values) if !values.is_empty() => {
                 for value in values {
                     self.scope.blur(mark);
-                    self.scope.assign(name, Value::Known(value.to_owned()));
+                    self.scope.assign(name, value);
                     self.inside(Within::Loop, |walker| walker.script(body));
                     self.scope.places = before.clone().or(&self.scope.places);
                 }
@@ -259,5 +258,14 @@ impl Walker<'_> {
         self.scope.places = places;
         self.scope.define(name, Function { assigns, moves, ..function });
         self.unmoved()
+    }
+}
+
+/// What a loop's variable holds for one of its words.
+fn value_of(word: &facts::Word) -> Option<Value> {
+    match word {
+        facts::Word::Known(text) => Some(Value::Known(text.clone())),
+        facts::Word::Glob(pattern) => Some(Value::Pattern(pattern.clone())),
+        facts::Word::Unknown { .. } => None,
     }
 }

@@ -137,8 +137,10 @@ impl Walker<'_> {
                 (Word::Known(text), false) => Value::Known(text.clone()),
                 (Word::Known(text), true) => match self.scope.value(name, &self.ground.home) {
                     Value::Known(front) => Value::Known(front + text),
-                    Value::Number | Value::Unknown => Value::Unknown,
+                    Value::Pattern(_) | Value::Number | Value::Unknown => Value::Unknown,
                 },
+                // Only the value of another variable can be a pattern here.
+                (Word::Glob(pattern), false) => Value::Pattern(pattern.clone()),
                 (Word::Glob(_) | Word::Unknown { .. }, _) => Value::Unknown,
             };
             self.scope.assign(name, value);

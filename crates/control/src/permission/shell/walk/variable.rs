@@ -33,7 +33,7 @@ const DYNAMIC: [&str; 27] = [
 ];
 
 /// Variables that change what the shell or ordinary programs do, besides those with a known prefix.
-const STEERING: [&str; 48] = [
+const STEERING: [&str; 43] = [
     "PATH",
     "IFS",
     "HOME",
@@ -63,8 +63,6 @@ const STEERING: [&str; 48] = [
     "NLSPATH",
     "TEXTDOMAIN",
     "TEXTDOMAINDIR",
-    "GREP_OPTIONS",
-    "GREP_COLORS",
     "RUSTC",
     "RUSTFLAGS",
     "RUSTC_WRAPPER",
@@ -78,9 +76,6 @@ const STEERING: [&str; 48] = [
     "no_proxy",
     "http_proxy",
     "https_proxy",
-    "HTTP_PROXY",
-    "HTTPS_PROXY",
-    "ALL_PROXY",
     "all_proxy",
 ];
 
@@ -91,11 +86,19 @@ const STEERING_PREFIXES: [&str; 24] = [
     "XDG_",
 ];
 
+/// Ends of the names of such variables.
+const STEERING_SUFFIXES: [&str; 11] = [
+    "OPTIONS", "OPTS", "_FLAGS", "_PRELOAD", "_PAGER", "_EDITOR", "_COMMAND", "_HOME", "_CONFIG", "_PATH",
+    "_PROXY",
+];
+
 /// What is known of a variable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Value {
     /// Exactly this text.
     Known(String),
+    /// A name of a file that fits this pattern, or the pattern itself.
+    Pattern(String),
     /// Some whole number.
     Number,
     /// Anything.
@@ -104,7 +107,9 @@ pub(super) enum Value {
 
 /// Whether a variable changes what the shell or ordinary programs do.
 pub(crate) fn steers(name: &str) -> bool {
-    STEERING.contains(&name) || STEERING_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+    STEERING.contains(&name)
+        || STEERING_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+        || STEERING_SUFFIXES.iter().any(|suffix| name.ends_with(suffix))
 }
 
 /// Whether the shell itself gives a variable its value.
@@ -121,7 +126,7 @@ impl Value {
                 !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit())
             }
             Self::Number => true,
-            Self::Unknown => false,
+            Self::Pattern(_) | Self::Unknown => false,
         }
     }
 }

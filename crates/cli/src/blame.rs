@@ -1,0 +1,95 @@
+//! `ostler blame FILE[:LINE]`: which session, agent and call changed each line, or that it was not
+//! us. Only reads.
+
+use crate::{
+    machine::Machine,
+    rewind::{self, plain},
+    say,
+};
+use anyhow::{Context, ensure};
+use ostler_control::checkpoint::{Blame, Kind, Operation, OperationId};
+use ostler_proto::{AgentId, CallId, EntryId, SessionId};
+use std::path::{Path, PathBuf};
+
+/// Tells who changed a file, or one line of it.
+pub(crate) async fn run(place: &str, machine: &Machine) -> anyhow::Result<u8> {
+    let (path, line) = split(place, &machine.cwd)?;
+    let here = machine.clone();
+    let blame = {
+        let path = path.clone();
+        tokio::task::spawn_blocking(move || anyhow::Ok(rewind::open(&here)?.blame(&path)?)).await??
+    };
+    match line {
+        None => say(&whole(&blame)),
+        Some(line) => {
+            let found = line.checked_sub(1).and_then(|at| blame.lines.get(at));
+            let (text, author) =
+                found.with_context(|| format!("{} has {} lines", path.display(), blame.lines.len()))?;
+            let author = author.and_then(|id| blame.operation(id));
+            say(&format!("{}\n{}\n", plain(text.trim_end()), author.map_or_else(stranger, described)));
+        }
+    }
+    Ok(0)
+}
+
+/// A path that may end in a line number, unless a file has that very name.
+fn split(place: &str, cwd: &Path) -> anyhow::Result<(PathBuf, Option<usize>)> {
+    let physical = |name: &str| cwd.join(name).canonicalize();
+    if let Ok(path) = physical(place) {
+        return Ok((path, None));
+    }
+    let (name, line) = place.rsplit_once(':').unwrap_or((place, ""));
+    let path = physical(name).with_context(|| format!("cannot find {name}"))?;
+    let line = if line.is_empty() { None } else { Some(line.parse().context("the line must be a number")?) };
+    ensure!(path.is_file(), "{} is not a file", path.display());
+    Ok((path, line))
+}
+
+fn whole(blame: &Blame) -> String {
+    let line = |(number, (line, author)): (usize, &(String, Option<OperationId>))| {
+        let author = author.and_then(|id| blame.operation(id)).map_or_else(|| "-".to_owned(), short);
+        format!("{author:<24} {:>5}  {}", number + 1, plain(line.trim_end_matches(['\n', '\r'])))
+    };
+    let mut text: Vec<String> = blame.lines.iter().enumerate().map(line).collect();
+    if blame.operations.is_empty() {
+        text.push(stranger());
+    } else {
+        text.push(String::new());
+        let operations = blame.operations.iter();
+        text.extend(operations.map(|operation| format!("{:<24} {}", short(operation), described(operation))));
+    }
+    if blame.is_changed_since {
+        text.push("others have changed it since".to_owned());
+    }
+    text.join("\n") + "\n"
+}
+
+fn stranger() -> String {
+    "not changed by any session that is on record".to_owned()
+}
+
+/// Names an operation in a column.
+fn short(operation: &Operation) -> String {
+    let session = operation.session.as_ref().map_or("", |id| id.as_str());
+    let session: String = session.chars().take(8).collect();
+    format!("{session} #{}", operation.id.0)
+}
+
+fn described(operation: &Operation) -> String {
+    let what = match operation.kind {
+        Kind::Edit => "edit",
+        Kind::Command => "command",
+        Kind::Restore => "rewind",
+        Kind::Prompt | Kind::Observed => "change",
+    };
+    let Operation { session, agent, call, prompt, .. } = operation;
+    let parts = [
+        ("session", session.as_ref().map(SessionId::as_str)),
+        ("agent", agent.as_ref().map(AgentId::as_str)),
+        ("call", call.as_ref().map(CallId::as_str)),
+        ("prompt", prompt.as_ref().map(EntryId::as_str)),
+    ];
+    let parts = parts.into_iter().filter_map(|(name, value)| Some(format!(", {name} {}", value?)));
+    let title = operation.title.as_ref().map(|title| format!(": {}", plain(title))).unwrap_or_default();
+    format!("{} {what}{}{title}", rewind::when(operation.made), parts.collect::<String>())
+}
