@@ -412,6 +412,7 @@ impl Session<'_> {
             frozen: paths(&sandbox.filesystem.deny_write),
             hidden: paths(&sandbox.filesystem.deny_read),
             hosts: sandbox.network.allowed_domains.clone(),
+            denied_hosts: sandbox.network.denied_domains.clone(),
             temp: None,
         }
     }

@@ -207,6 +207,13 @@ impl PathPatterns {
     }
 }
 
+/// The one path a rule is about, if its pattern is a plain path.
+pub(super) fn plain_path(rule: &Rule, policy: &Policy) -> Option<PathBuf> {
+    let pattern = rule.pattern.as_deref().filter(|pattern| !pattern.contains(['*', '?', '[', '!', '\\']))?;
+    let (anchor, below) = anchored(rule, pattern, policy);
+    Some(anchor.join(below.trim_start_matches('/').trim_end_matches('/')))
+}
+
 /// The folder a path pattern counts from, and the pattern below it.
 fn anchored(rule: &Rule, pattern: &str, policy: &Policy) -> (PathBuf, String) {
     let cwd = policy.roots.first().cloned().unwrap_or_else(|| PathBuf::from("/"));

@@ -4,6 +4,7 @@
 use super::{
     Class, Line, Policy, command,
     path::{self, GitWork},
+    rule,
     shell::{
         facts::{How, Word},
         table::canonical,
@@ -34,6 +35,8 @@ pub struct Sandboxing {
     pub hidden: Vec<PathBuf>,
     /// Hosts that may be reached.
     pub hosts: Vec<String>,
+    /// Hosts that may not, whatever else names them.
+    pub denied_hosts: Vec<String>,
     /// Where temporary files of the session go.
     pub temp: Option<PathBuf>,
 }
@@ -122,6 +125,21 @@ impl Policy {
         Terms { confinement, env }
     }
 
+    /// Hosts that settings and allow rules open to every confined command.
+    fn hosts(&self) -> Vec<String> {
+        let domains = self.rules.allow.iter().filter(|rule| rule.tool == "WebFetch");
+        let domains =
+            domains.filter_map(|rule| rule.pattern.as_deref()?.strip_prefix("domain:")).map(str::to_owned);
+        let denied = &self.sandboxing.denied_hosts;
+        self.sandboxing
+            .hosts
+            .iter()
+            .cloned()
+            .chain(domains)
+            .filter(|host| host != "*" && !denied.contains(host))
+            .collect()
+    }
+
     /// What an approved command may touch: the working directories, and what it said it would.
     fn bounds(&self, line: Option<&Line>, looks_only: bool) -> Bounds {
         let said: Vec<PathBuf> = line
@@ -151,10 +169,19 @@ impl Policy {
         }
         let mut hidden: Vec<PathBuf> = SECRETS.iter().map(|name| self.home.join(name)).collect();
         hidden.extend(self.sandboxing.hidden.iter().cloned());
+        // What rules deny by a plain path is denied to processes as well.
+        let denied = |tool: &str| {
+            let rules = self.rules.deny.iter().filter(move |rule| rule.tool == tool);
+            rules.filter_map(|rule| rule::plain_path(rule, self)).collect::<Vec<_>>()
+        };
+        hidden.extend(denied("Read"));
+        kept.extend(denied("Edit"));
         let network = match line {
             Some(line) if line.footprint().network && line.reading.problem.is_none() => Network::Open,
-            Some(_) | None if self.sandboxing.hosts.is_empty() => Network::Cut,
-            Some(_) | None => Network::Hosts(self.sandboxing.hosts.clone()),
+            Some(_) | None => match self.hosts() {
+                hosts if hosts.is_empty() => Network::Cut,
+                hosts => Network::Hosts(hosts),
+            },
         };
         Bounds { writable, frozen, kept, hidden, network }
     }

@@ -1,5 +1,8 @@
 //! Cases of the judge: one helper, many calls.
 
+#[expect(clippy::disallowed_methods, reason = "it runs commands in folders of its own to see what they do")]
+mod effects;
+
 use super::*;
 use ostler_proto::{Preview, RuleSource};
 use proptest::prelude::*;
@@ -51,7 +54,7 @@ fn line(intent: &Intent, policy: &Policy) -> Option<Line> {
     Some(Line::new(read(command, &ground), |path| path.to_str().map(fact)))
 }
 
-fn judge(call: &str, policy: &Policy, hook: Option<&Verdict>) -> &'static str {
+pub(super) fn judge(call: &str, policy: &Policy, hook: Option<&Verdict>) -> &'static str {
     let (tool, intent) = intent(call);
     let input = json!({});
     let line = line(&intent, policy);
@@ -204,7 +207,7 @@ fn vital_folders_cannot_be_removed() {
     }
 }
 
-fn rank(decision: &str) -> u8 {
+pub(super) fn rank(decision: &str) -> u8 {
     match decision {
         "allow" => 0,
         "ask" => 1,
