@@ -5,7 +5,7 @@ use super::{
     Policy, path,
     shell::{
         Reading, Simple,
-        facts::{Directory, How, Place, Touch},
+        facts::{Directory, How, Place, Touch, Word},
         steers,
         table::{self, At, Vital, is_harmless_variable},
     },
@@ -242,6 +242,27 @@ fn forbidden(command: &Simple, policy: &Policy) -> Option<String> {
     let at = At { directory: &command.directory, home: &policy.home };
     table::forbidden(&command.words, &at, &Vital { home: &policy.home, roots: &policy.roots })
         .or_else(|| command.redirects.iter().find_map(table::forbidden_touch))
+        .or_else(|| empties_an_unknown_folder(command))
+}
+
+/// `rm -r "$x"/*`: were the variable empty, this would be the root.
+fn empties_an_unknown_folder(command: &Simple) -> Option<String> {
+    let words = || command.words.iter().filter_map(|word| word.known());
+    let recursive = words().any(|word| {
+        word == "--recursive"
+            || (word.starts_with('-') && !word.starts_with("--") && word.contains(['r', 'R']))
+    });
+    let removes = recursive && words().next().is_some_and(|program| program.rsplit('/').next() == Some("rm"));
+    let is_whole = |word: &str| {
+        let bare: String = word.chars().filter(|c| !"\"'{}".contains(*c)).collect();
+        bare.strip_prefix('$').is_some_and(|rest| {
+            let rest = rest.trim_start_matches(|c: char| c.is_ascii_alphanumeric() || c == '_');
+            matches!(rest, "/" | "/*" | "/.*" | "/*/")
+        })
+    };
+    let is_unknown = command.words.iter().any(|word| matches!(word, Word::Unknown { .. }));
+    (removes && is_unknown && command.source.split_whitespace().any(is_whole))
+        .then(|| "the hard floor: if the variable is empty, this removes the whole system".to_owned())
 }
 
 fn written(touched: &[Touched]) -> impl Iterator<Item = &PathFact> {

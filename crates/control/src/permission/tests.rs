@@ -199,10 +199,20 @@ fn vital_folders_cannot_be_removed() {
         "sudo rm -rf /etc",
         "rm -rf ..",
         "cd x && rm -rf /w",
+        "rm -rf \"$X\"/*",
+        "rm -rf ${X}/",
     ] {
         check(Mode::BypassPermissions, &[("allow", "Bash")], &format!("Bash {command}"), "deny");
     }
-    for command in ["rm -rf target", "rm -rf ./build/x", "rm a", "grep -r rm /"] {
+    for command in [
+        "rm -rf \"$X\"",
+        "rm -rf \"$X\"/cache/*",
+        "d=build; rm -rf \"$d\"/*",
+        "rm -rf target",
+        "rm -rf ./build/x",
+        "rm a",
+        "grep -r rm /",
+    ] {
         check(Mode::BypassPermissions, &[], &format!("Bash {command}"), "allow");
     }
 }
