@@ -130,8 +130,7 @@ fn leaving_the_sandbox_asks_whatever_is_allowed() {
     };
     let stage = Stage::new(&call(", dangerouslyDisableSandbox = true"));
     let frames = stage.frames(&["--allowedTools", "Bash"]);
-    if frames.tool_results()[0].contains("make") && !frames.tool_results()[0].contains("outside the sandbox")
-    {
+    if stage.run(&["doctor"]).stdout.contains("best         none") {
         eprintln!("skipped: this machine has nothing to leave");
         return;
     }

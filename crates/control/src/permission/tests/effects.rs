@@ -200,9 +200,7 @@ proptest! {
         let (first, second) = (*first.get(&all), *second.get(&all));
         let policy = policy(Mode::Default, &[("allow", "Bash(git *)"), ("deny", "Bash(git push *)")]);
         let together = judge(&format!("Bash {first}{joint}{second}"), &policy, None);
-        for alone in [first, second] {
-            // In a pipe or after a move the second reads elsewhere; it may only become stricter.
-            prop_assert!(rank(together) >= rank(judge(&format!("Bash {first}"), &policy, None)), "{} {:?} {}", first, joint, alone);
-        }
+        // The second may read elsewhere after a move, so only the first is held against itself.
+        prop_assert!(rank(together) >= rank(judge(&format!("Bash {first}"), &policy, None)), "{} {:?} {}", first, joint, second);
     }
 }
