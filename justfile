@@ -16,6 +16,14 @@ test *filters:
 bench *arguments:
     cargo xtask bench {{ arguments }}
 
+# Rewind random histories of a project, also with processes killed on the way; the suite runs 200.
+histories count="10000" first="0":
+    cargo run --release -p ostler-control --example checkpoint_histories -- {{ count }} {{ first }}
+
+# Kill the binary at random moments of its work and go on with the session; the suite kills 20 times.
+crash rounds="500" first="1":
+    OSTLER_CRASH_ROUNDS={{ rounds }} OSTLER_CRASH_SEED={{ first }} cargo test -p ostler-cli --test it crash::kill -- --nocapture
+
 # Show a whole turn on the built-in scripted model.
 demo:
     cargo run --release -- demo

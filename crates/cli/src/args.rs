@@ -37,9 +37,17 @@ pub(crate) struct Args {
     #[arg(long)]
     pub(crate) replay_user_messages: bool,
 
+    /// With stream-json output: also hooks as they run, for all events
+    #[arg(long)]
+    pub(crate) include_hook_events: bool,
+
     /// Model name or alias, or anthropic:NAME, openai:NAME, chat:NAME, script:FILE
     #[arg(long)]
     pub(crate) model: Option<String>,
+
+    /// Models to turn to when that one is overloaded or not to be had, separated by commas
+    #[arg(long, value_name = "MODELS")]
+    pub(crate) fallback_model: Option<String>,
 
     /// Permission mode: default, acceptEdits, plan, dontAsk or bypassPermissions
     #[arg(long, value_name = "MODE")]
@@ -81,13 +89,41 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TEXT")]
     pub(crate) append_system_prompt: Option<String>,
 
+    /// Say folder, platform and date in the first message, so that folders share the system prompt's cache
+    #[arg(long)]
+    pub(crate) exclude_dynamic_system_prompt_sections: bool,
+
+    /// Whether a resumed session keeps the system prompt it was recorded with
+    #[arg(long, value_enum, default_value = "on", value_name = "on|off")]
+    pub(crate) system_prompt_snapshot: SnapshotFlag,
+
+    /// End the turn instead of sending a request that breaks the prompt cache
+    #[arg(long)]
+    pub(crate) forbid_cache_break: bool,
+
     /// Continue the newest conversation of this folder
-    #[arg(short, long = "continue", conflicts_with_all = ["resume", "session_id"])]
+    #[arg(short, long = "continue", conflicts_with = "resume")]
     pub(crate) continue_newest: bool,
 
-    /// Resume a conversation by its session id
-    #[arg(short, long, value_name = "ID", conflicts_with = "session_id")]
+    /// Resume a conversation: by its id, the beginning of its id, or words of its title or prompts
+    #[arg(short, long, value_name = "ID|TEXT", num_args = 0..=1, default_missing_value = "")]
     pub(crate) resume: Option<String>,
+
+    /// With --resume or --continue: go on in a copy and leave the original as it is
+    #[arg(long)]
+    pub(crate) fork_session: bool,
+
+    /// With --resume: go on from this line of the transcript and leave out what came after it
+    #[arg(long, value_name = "UUID")]
+    pub(crate) resume_session_at: Option<String>,
+
+    /// With --resume-session-at: only if exactly the turn of this prompt is left out
+    #[arg(long, value_name = "UUID", requires = "resume_session_at")]
+    pub(crate) resume_drops_turn: Option<String>,
+
+    /// The title of the session
+    #[arg(short, long, value_name = "TITLE")]
+    pub(crate) name: Option<String>,
 
     /// The id of the new session, a UUID
     #[arg(long, value_name = "UUID")]
@@ -104,6 +140,10 @@ pub(crate) struct Args {
     /// Most dollars to spend
     #[arg(long, value_name = "DOLLARS", value_parser = positive)]
     pub(crate) max_budget_usd: Option<f64>,
+
+    /// When the conversation is compacted by itself: auto (near the model's limit), or a window in tokens
+    #[arg(long, value_name = "auto|TOKENS", value_parser = autocompact)]
+    pub(crate) autocompact: Option<Window>,
 
     /// Reasoning before the answer: adaptive, enabled or disabled
     #[arg(long, value_enum, value_name = "HOW")]
@@ -128,6 +168,10 @@ pub(crate) struct Args {
     /// Believe this folder's own configuration for this run; with =SEAL only if it has that seal
     #[arg(long, value_name = "SEAL", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     pub(crate) trust: Option<String>,
+
+    /// Start with nothing but Bash, file tools and the prompt: no instructions, notes or hooks
+    #[arg(long)]
+    pub(crate) bare: bool,
 
     /// More working directories
     #[arg(long, num_args = 1.., value_name = "DIR")]
@@ -161,6 +205,8 @@ pub(crate) enum Subcommand {
     },
     /// Go back to a checkpoint: the state before one of your prompts, also of what commands changed
     Rewind(Rewind),
+    /// Run a recorded session again without network and tools, and say whether it comes to the same
+    Replay(Replay),
     /// Show which session, agent and call changed a file, or one line of it
     Blame {
         /// The file, and a line if you like: src/main.rs:12
@@ -170,10 +216,31 @@ pub(crate) enum Subcommand {
     /// Look after the checkpoints of this folder
     Checkpoints {
         #[command(subcommand)]
-        upkeep: crate::rewind::Upkeep,
+        upkeep: Option<crate::rewind::Upkeep>,
+    },
+    /// Show what fills a session's context window, and what broke its prompt cache
+    Context(crate::context::ContextArgs),
+    /// List, show, search, name, export, check and remove sessions
+    Session {
+        #[command(subcommand)]
+        command: crate::session::SessionCommand,
     },
     /// Show hooks, try them out, or check that a session kept to them
     Hooks(crate::hooks::HooksArgs),
+    /// Show which files with instructions a session here would read, why, and which not
+    Instructions {
+        /// Write JSON
+        #[arg(long)]
+        json: bool,
+        /// Also what would count once this file is touched
+        #[arg(long, value_name = "FILE")]
+        touching: Vec<PathBuf>,
+    },
+    /// Look at the notes that sessions keep about this project
+    Memory {
+        #[command(subcommand)]
+        command: MemoryCommand,
+    },
     /// Try the filters for text from elsewhere
     Debug {
         #[command(subcommand)]
@@ -233,6 +300,19 @@ pub(crate) enum ConfigCommand {
 }
 
 #[derive(Debug, Clone, clap::Subcommand)]
+pub(crate) enum MemoryCommand {
+    /// Print the notes, with their kind and age
+    List,
+    /// Print a note, or the index
+    Show {
+        /// The note's file or name; without it, the index
+        note: Option<String>,
+    },
+    /// Print the folder they are kept in
+    Path,
+}
+
+#[derive(Debug, Clone, clap::Subcommand)]
 pub(crate) enum TrustCommand {
     /// Print what this folder's configuration would make active, and whether it is trusted
     Show,
@@ -281,6 +361,18 @@ pub(crate) struct Jsonl {
     pub(crate) jsonl: PathBuf,
 }
 
+/// What to replay.
+#[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
+pub(crate) struct Replay {
+    /// The session: its id, the beginning of it, words of it, or its file
+    #[arg(value_name = "SESSION")]
+    pub(crate) session: String,
+
+    /// Say it as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 /// What to rewind, and how far.
 #[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "flags are independent of each other")]
@@ -309,8 +401,8 @@ pub(crate) struct Rewind {
     #[arg(long)]
     pub(crate) both: bool,
 
-    /// Take the last rewind of files back
-    #[arg(long, conflicts_with_all = ["conversation", "both"])]
+    /// Take the last rewind back: of files, or as --conversation and --both say
+    #[arg(long)]
     pub(crate) undo: bool,
 
     /// Show what would change and change nothing
@@ -336,10 +428,25 @@ pub(crate) enum InputFormat {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SnapshotFlag {
+    On,
+    Off,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ThinkingFlag {
     Adaptive,
     Enabled,
     Disabled,
+}
+
+/// How much of a model's window counts before the conversation is compacted by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Window {
+    /// All of it.
+    Whole,
+    /// So many tokens.
+    Tokens(u64),
 }
 
 /// Help, or a complaint about the words, ready to be shown.
@@ -371,6 +478,18 @@ pub(crate) fn parse(words: Vec<String>) -> Result<Args, Shown> {
         return wrong(
             "--permission-prompt-tool takes stdio; tools of MCP servers cannot answer questions yet",
         );
+    }
+    let goes_on = args.resume.is_some() || args.continue_newest;
+    if args.fork_session && !goes_on {
+        return wrong("--fork-session needs --resume or --continue");
+    }
+    if args.session_id.is_some() && goes_on && !args.fork_session {
+        return wrong(
+            "--session-id names a new session; with --resume or --continue it needs --fork-session",
+        );
+    }
+    if args.resume_session_at.is_some() && !goes_on {
+        return wrong("--resume-session-at needs --resume or --continue");
     }
     Ok(args)
 }
@@ -406,6 +525,14 @@ fn positive(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(number) if number.is_finite() && number > 0.0 => Ok(number),
         Ok(_) | Err(_) => Err("expected a number of dollars above 0".to_owned()),
+    }
+}
+
+fn autocompact(text: &str) -> Result<Window, String> {
+    match (text, text.parse()) {
+        ("auto", _) => Ok(Window::Whole),
+        (_, Ok(tokens @ 1..)) => Ok(Window::Tokens(tokens)),
+        (_, Ok(0) | Err(_)) => Err("expected 'auto' or a number of tokens above 0".to_owned()),
     }
 }
 

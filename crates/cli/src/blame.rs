@@ -1,13 +1,10 @@
 //! `ostler blame FILE[:LINE]`: which session, agent and call changed each line, or that it was not
 //! us. Only reads.
 
-use crate::{
-    machine::Machine,
-    rewind::{self, plain},
-    say,
-};
+use crate::{machine::Machine, rewind, say};
 use anyhow::{Context, ensure};
 use ostler_control::checkpoint::{Blame, Kind, Operation, OperationId};
+use ostler_engine::rewind::{plain, when};
 use ostler_proto::{AgentId, CallId, EntryId, SessionId};
 use std::path::{Path, PathBuf};
 
@@ -17,7 +14,13 @@ pub(crate) async fn run(place: &str, machine: &Machine) -> anyhow::Result<u8> {
     let here = machine.clone();
     let blame = {
         let path = path.clone();
-        tokio::task::spawn_blocking(move || anyhow::Ok(rewind::open(&here)?.blame(&path)?)).await??
+        tokio::task::spawn_blocking(move || {
+            let checkpoints = rewind::open(&here)?;
+            // What others did since the last session is seen now, moves of files among it.
+            checkpoints.warm(std::slice::from_ref(&here.cwd))?;
+            anyhow::Ok(checkpoints.blame(&path)?)
+        })
+        .await??
     };
     match line {
         None => say(&whole(&blame)),
@@ -91,5 +94,5 @@ fn described(operation: &Operation) -> String {
     ];
     let parts = parts.into_iter().filter_map(|(name, value)| Some(format!(", {name} {}", value?)));
     let title = operation.title.as_ref().map(|title| format!(": {}", plain(title))).unwrap_or_default();
-    format!("{} {what}{}{title}", rewind::when(operation.made), parts.collect::<String>())
+    format!("{} {what}{}{title}", when(operation.made), parts.collect::<String>())
 }

@@ -2,7 +2,7 @@
 
 use crate::{machine::Machine, say};
 use anyhow::{Context, bail};
-use ostler_control::settings::{self, InForce, scope};
+use ostler_control::settings::{self, InForce, Merge, merge, scope};
 use ostler_proto::Json;
 use std::path::PathBuf;
 
@@ -19,14 +19,14 @@ pub(crate) enum Scope {
 
 /// Prints the value in force of a key.
 pub(crate) fn get(in_force: &InForce, key: &str) -> anyhow::Result<()> {
-    let Some((_, value)) = in_force.said_about(key).next() else {
+    let Some(value) = in_force.value(key) else {
         bail!("no settings file says anything about '{key}'{}", hint(key));
     };
-    say(&format!("{}\n", shown(value)?));
+    say(&format!("{}\n", shown(&value)?));
     Ok(())
 }
 
-/// Prints every key that is set, with the file that won.
+/// Prints every key that is set, with the files that count.
 pub(crate) fn list(in_force: &InForce) -> anyhow::Result<()> {
     let mut keys: Vec<String> = Vec::new();
     for layer in &in_force.layers {
@@ -35,9 +35,14 @@ pub(crate) fn list(in_force: &InForce) -> anyhow::Result<()> {
     keys.sort();
     keys.dedup();
     for key in keys {
-        for (source, value) in in_force.said_about(&key).take(1) {
-            say(&format!("{key} = {}   ({source})\n", serde_json::to_string(value)?));
-        }
+        let Some(value) = in_force.value(&key) else { continue };
+        let sources: Vec<String> = in_force
+            .said_about(&key)
+            .enumerate()
+            .filter(|(index, (_, said))| counts(&key, *index, said, &value))
+            .map(|(_, (source, _))| source.to_string())
+            .collect();
+        say(&format!("{key} = {}   ({})\n", serde_json::to_string(&value)?, sources.join(", ")));
     }
     in_force.notices.iter().for_each(|notice| say(&format!("note: {notice}\n")));
     Ok(())
@@ -58,9 +63,9 @@ pub(crate) fn explain(in_force: &InForce, key: &str) -> anyhow::Result<()> {
     if said.peek().is_none() {
         say("  no settings file says anything about it\n");
     }
+    let together = in_force.value(key).unwrap_or_default();
     for (index, (source, value)) in said.enumerate() {
-        // Lists of all files add up; of anything else the strongest file's word counts.
-        let word = if index == 0 || value.is_array() { "in force" } else { "overruled" };
+        let word = if counts(key, index, value, &together) { "in force" } else { "overruled" };
         say(&format!("  {word:<10} {source}: {}\n", serde_json::to_string(value)?));
     }
     for layer in &in_force.layers {
@@ -103,10 +108,20 @@ fn collect(value: &Json, path: &str, keys: &mut Vec<String>) {
                 collect(value, &path, keys);
             }
         }
-        Json::Object(_) if path.is_empty() => {}
+        // What is left of a group after all of it was ignored.
+        Json::Object(fields) if fields.is_empty() && scope::keys().iter().all(|(row, _)| *row != path) => {}
         Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) | Json::Array(_) | Json::Object(_) => {
             keys.push(path.to_owned());
         }
+    }
+}
+
+/// Whether a file's word on a key, the strongest being the first, is part of what all amount to.
+fn counts(key: &str, index: usize, said: &Json, together: &Json) -> bool {
+    match merge(key, said) {
+        Merge::Strongest => index == 0,
+        Merge::AddsUp | Merge::ByEntry => true,
+        Merge::Smallest => said == together,
     }
 }
 

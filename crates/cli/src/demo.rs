@@ -9,7 +9,7 @@ use ostler_control::{
     executor::{Attendance, DEFAULT_PARALLEL},
 };
 use ostler_engine::{
-    Limits, Start, default_system,
+    Limits, Origin, Place, Recording, Snapshot, Start, default_system,
     session::{Log, State, Store},
 };
 use ostler_model::{Catalog, Chosen, Environment, Models, script};
@@ -46,7 +46,7 @@ pub(crate) async fn run(machine: &Machine, keep: bool) -> anyhow::Result<Ended> 
     let start = start(&project_machine, folder.path())?;
     let transcript = start.log.path().map(Path::to_path_buf);
     let ended =
-        wire::converse(ostler_engine::spawn(start), frontend(machine), std::time::Duration::ZERO).await?;
+        wire::converse(ostler_engine::spawn(start), frontend(machine), || std::time::Duration::ZERO).await?;
     let about_prices = format!(
         "\nPriced as {PRICED_AS} would charge for these tokens; nothing was sent and nothing is billed.\n"
     );
@@ -84,9 +84,14 @@ fn start(machine: &Machine, folder: &Path) -> anyhow::Result<Start> {
         stamp: wire::stamp(machine),
         models: Models::new(catalog, environment, machine.cwd.clone()),
         chosen,
-        system: default_system(&wire::surroundings(machine), &executor.offered()),
+        system: default_system(&wire::surroundings(machine, Place::System), &executor.offered()),
+        snapshot: Snapshot::default(),
         executor,
+        instructions: None,
         limits: Limits::default(),
+        origin: Origin::New,
+        title: None,
+        recording: Recording::Off,
     })
 }
 

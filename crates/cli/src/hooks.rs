@@ -10,14 +10,16 @@ use anyhow::{Context, anyhow};
 use ostler_control::{
     Hooks,
     hooks::{
-        Common, Fired, Occasion, Surroundings,
+        AskModel, Common, Fired, ModelAnswer, ModelQuestion, Occasion, Surroundings,
         audit::{self, Audit, Coverage},
     },
     settings::InForce,
 };
+use ostler_engine::question;
+use ostler_model::Chosen;
 use ostler_proto::{
     HookEvent, Intent, Json, Mode, Verdict,
-    hook::{HookFiring, HookInfo, HookRun},
+    hook::{HookFiring, HookInfo, HookRun, Spent},
 };
 use ostler_tools::{
     Artifacts, PlanContext, ReadPolicy, Registry, builtin,
@@ -91,14 +93,17 @@ pub(crate) async fn run(args: &Args, words: &HooksArgs, machine: &Machine) -> an
 }
 
 fn hooks(in_force: &InForce, machine: &Machine) -> anyhow::Result<Hooks> {
-    Hooks::new(&in_force.hooks, surroundings(in_force, machine, None)).map_err(|problem| anyhow!(problem))
+    let ask_model = ask_model(in_force, machine, None)?;
+    let surroundings = surroundings(in_force, machine, None, Some(ask_model));
+    Hooks::new(&in_force.hooks, surroundings).map_err(|problem| anyhow!(problem))
 }
 
-/// What hooks find around them. There is nobody to ask a model for them.
+/// What hooks find around them.
 pub(crate) fn surroundings(
     in_force: &InForce,
     machine: &Machine,
     artifacts: Option<Artifacts>,
+    ask_model: Option<AskModel>,
 ) -> Surroundings {
     let mut machine = machine.clone();
     machine.add_vars(&in_force.env);
@@ -108,13 +113,43 @@ pub(crate) fn surroundings(
         project: machine.cwd.clone(),
         home: machine.home.clone(),
         env: machine.child_env(&passed, &secrets),
-        env_file: None,
         confinement: Confinement::Free,
         warden: Some(Arc::new(Warden::new(machine.program.clone()))),
         artifacts,
         post: Some(post::http_post()),
-        ask_model: None,
+        ask_model,
+        exchange: Arc::default(),
     }
+}
+
+/// How a hook's question reaches a model: the one it names, else a small one, else that of the session.
+pub(crate) fn ask_model(
+    in_force: &InForce,
+    machine: &Machine,
+    of_session: Option<Chosen>,
+) -> anyhow::Result<AskModel> {
+    let mut machine = machine.clone();
+    machine.add_vars(&in_force.env);
+    let models = wire::models(in_force, &machine)?;
+    let small = machine.var("ANTHROPIC_SMALL_FAST_MODEL");
+    let choose = move |named: Option<&str>| match (named.or(small.as_deref()), &of_session) {
+        (Some(name), _) => models.choose(name).map_err(|error| error.to_string()),
+        (None, None) => models.choose("haiku").map_err(|error| error.to_string()),
+        // A small model that speaks another API may have no key, or be somebody else's to see.
+        (None, Some(chosen)) => {
+            let haiku = models.choose("haiku").ok().filter(|haiku| haiku.row.api == chosen.row.api);
+            Ok(haiku.unwrap_or_else(|| chosen.clone()))
+        }
+    };
+    Ok(Arc::new(move |question: ModelQuestion| {
+        let chosen = choose(question.model.as_deref());
+        Box::pin(async move {
+            let chosen = chosen?;
+            let words = question::ask(&chosen, question.system, &question.prompt).await?;
+            let spent = Some(Spent { model: chosen.name, usage: words.usage });
+            Ok(ModelAnswer { text: words.text, spent })
+        })
+    }))
 }
 
 fn common(machine: &Machine) -> Common {
@@ -191,6 +226,7 @@ async fn intent(occasion: &Occasion, machine: &Machine) -> Option<Intent> {
         host: Arc::new(Local::new(machine.home.clone(), Vec::new())),
         files: Arc::new(FileState::default()),
         read_policy: ReadPolicy::open(),
+        plan_file: None,
     };
     Some(tool.plan(input, &cx).await.ok()?.intent)
 }

@@ -229,6 +229,18 @@ impl Machine {
             || self.entrypoint().starts_with("sdk-") && self.var("CLAUDE_CODE_ENTRYPOINT").is_some()
     }
 
+    /// Whether whoever speaks the control protocol may have files put back: a host of an SDK says that it wants to.
+    pub(crate) fn wants_rewinding(&self) -> bool {
+        match self
+            .var("CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING")
+            .map(|value| value.to_lowercase())
+            .as_deref()
+        {
+            Some(value) => matches!(value, "true" | "1" | "yes" | "on"),
+            None => !self.is_sdk_host(),
+        }
+    }
+
     /// What kind of program started us.
     pub(crate) fn entrypoint(&self) -> String {
         self.var("CLAUDE_CODE_ENTRYPOINT").unwrap_or_else(|| "sdk-cli".to_owned())

@@ -3,17 +3,22 @@
 mod args;
 mod blame;
 mod config;
+mod context;
 mod debug;
 mod demo;
 mod doctor;
 mod hooks;
+mod instructions;
 mod log;
 mod machine;
+mod notes;
 mod options;
 mod permissions;
 mod post;
 mod prompt;
+mod replay;
 mod rewind;
+mod session;
 mod signals;
 mod trust;
 mod wire;
@@ -30,6 +35,7 @@ fn main() -> ExitCode {
     if let Some(code) = ostler_tools::host::enter_warden() {
         return code;
     }
+    keep_memory_private();
     let words: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
     // Asked for by scripts at every turn: answered before anything else is set up.
     if let [_, word] = words.as_slice()
@@ -66,6 +72,13 @@ fn main() -> ExitCode {
     }
 }
 
+/// Commands that run free share our user: they must not read our keys out of `/proc`. Where that cannot
+/// be had, everything else that keeps them apart still holds.
+fn keep_memory_private() {
+    use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+    let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
+}
+
 fn say_version() -> ExitCode {
     say(&format!("{VERSION} (Ostler)\n"));
     ExitCode::SUCCESS
@@ -85,6 +98,7 @@ async fn run(args: Args) -> anyhow::Result<Ended> {
     match &args.command {
         Some(Subcommand::Doctor) => doctor::run(&machine).await.map(Ended::InOrder),
         Some(Subcommand::Demo { keep }) => demo::run(&machine, *keep).await,
+        Some(Subcommand::Context(words)) => context::run(&args, words, machine).map(Ended::InOrder),
         Some(Subcommand::Hooks(words)) => hooks::run(&args, words, &machine).await.map(Ended::InOrder),
         Some(Subcommand::Permissions { command }) => match command {
             PermissionsCommand::Explain { call, tool, json } => {
@@ -107,11 +121,22 @@ async fn run(args: Args) -> anyhow::Result<Ended> {
             }?;
             Ok(Ended::InOrder(0))
         }
+        Some(Subcommand::Instructions { json, touching }) => {
+            instructions::run(&args, &machine, *json, touching).map(|()| Ended::InOrder(0))
+        }
+        Some(Subcommand::Memory { command }) => {
+            notes::run(command, &args, &machine).map(|()| Ended::InOrder(0))
+        }
         Some(Subcommand::Debug { filter }) => debug::run(filter).map(Ended::InOrder),
+        Some(Subcommand::Session { command }) => {
+            session::run(command, &args, &machine).await.map(Ended::InOrder)
+        }
+        Some(Subcommand::Replay(words)) => replay::run(words, &machine).await.map(Ended::InOrder),
         Some(Subcommand::Rewind(rewind)) => rewind::run(rewind, &machine).await.map(Ended::InOrder),
         Some(Subcommand::Blame { place }) => blame::run(place, &machine).await.map(Ended::InOrder),
         Some(Subcommand::Checkpoints { upkeep }) => {
-            rewind::upkeep(upkeep.clone(), &machine).await.map(Ended::InOrder)
+            let upkeep = upkeep.clone().unwrap_or(rewind::Upkeep::Stat);
+            rewind::upkeep(upkeep, &args, &machine).await.map(Ended::InOrder)
         }
         None => wire::run(args, machine).await,
     }

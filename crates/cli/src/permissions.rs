@@ -35,6 +35,7 @@ pub(crate) async fn explain(
             "tool": tool,
             "input": input,
             "access": rehearsal.intent.access,
+            "steps": rehearsal.steps,
             "command": explanation,
             "decision": rehearsal.decision,
             "ruling": rehearsal.ruling,
@@ -104,6 +105,12 @@ fn told(tool: &str, call: &str, rehearsal: &Rehearsal, explanation: Option<&Expl
                 line(format_args!("  leads to   {}", hop.display()));
             }
         }
+    }
+    if !rehearsal.steps.is_empty() {
+        line(format_args!("\nSteps"));
+    }
+    for (number, step) in rehearsal.steps.iter().enumerate() {
+        line(format_args!("  {:>2}. {:<50} {}", number + 1, step.name, step.says.unwrap_or("-")));
     }
     line(format_args!("\nClass      {}", rehearsal.ruling.class));
     line(format_args!("Decision   {}", rehearsal.ruling.decision));

@@ -1,28 +1,43 @@
 //! `ostler rewind` and `ostler checkpoints`: lists checkpoints, goes back to one, takes that back,
 //! and keeps the store small. Decides nothing itself; control does.
 
-use crate::{args::Rewind, complain, machine::Machine, say, wire};
-use anyhow::{Context, bail, ensure};
-use ostler_control::checkpoint::{
-    self, Checkpoints, Force, Kind, Lines, Listed, OperationId, Place, Recovered, Retention, Rewound, Why,
+use crate::{
+    args::{Args, Rewind},
+    complain,
+    machine::Machine,
+    say,
+    session::Found,
+    wire,
 };
-use ostler_engine::session::{self, Log, Session};
-use ostler_proto::{EntryId, SessionEvent, SessionId};
-use std::{path::Path, time::Duration};
+use anyhow::{Context, bail, ensure};
+use ostler_control::{
+    checkpoint::{self, Checkpoints, Force, OperationId, Place, Retention},
+    executor::{Kept, recovery},
+    settings::InForce,
+};
+use ostler_engine::{
+    rewind::{self, Row, Way, What, plain},
+    session::{self, Loaded, Log, Session, State},
+};
+use ostler_proto::{EntryId, SessionEvent, SessionId, Trial};
+use std::{sync::Arc, time::Duration};
 
 /// What `ostler checkpoints` is to do.
 #[derive(Debug, Clone, PartialEq, Eq, clap::Subcommand)]
 pub(crate) enum Upkeep {
-    /// Show what the checkpoints of this folder take
+    /// Show what the checkpoints of this folder take (the default)
     Stat,
-    /// Forget old checkpoints of this folder
+    /// Forget old checkpoints of this folder; what is not said, settings say
     Prune {
         /// Older than this many days
-        #[arg(long, value_name = "DAYS", default_value_t = 30)]
-        days: u64,
+        #[arg(long, value_name = "DAYS")]
+        days: Option<u64>,
         /// The oldest, until the store takes at most this many megabytes
-        #[arg(long, value_name = "MB", default_value_t = 2048)]
-        megabytes: u64,
+        #[arg(long, value_name = "MB")]
+        megabytes: Option<u64>,
+        /// The oldest, until this many are left
+        #[arg(long, value_name = "N")]
+        count: Option<usize>,
     },
     /// Set a damaged store aside and begin a new one
     Reset,
@@ -30,45 +45,54 @@ pub(crate) enum Upkeep {
 
 /// Which checkpoint to go back to, and what with it.
 struct Target {
-    session: SessionId,
+    kept: Kept,
     /// The state before this operation is restored.
-    operation: OperationId,
-    /// The prompt, where there is one.
-    prompt: Option<EntryId>,
+    operation: Option<OperationId>,
+    talk: Option<Talk>,
+}
+
+/// What becomes of the conversation.
+enum Talk {
+    /// It goes on from before this prompt.
+    Back(EntryId),
+    /// Its last rewind is taken back.
+    Forth,
 }
 
 /// Rewinds as the arguments say.
-pub(crate) async fn run(rewind: &Rewind, machine: &Machine) -> anyhow::Result<u8> {
-    let (wanted, here) = (rewind.clone(), machine.clone());
+pub(crate) async fn run(wanted: &Rewind, machine: &Machine) -> anyhow::Result<u8> {
+    let (rewind, here) = (wanted.clone(), machine.clone());
     let looked = tokio::task::spawn_blocking(move || {
-        let checkpoints = open(&here)?;
-        let session = session(&wanted, &checkpoints, &here)?;
-        if wanted.list {
-            say(&table(&checkpoints.checkpoints(&session)?, &session));
+        let kept = kept(&rewind, &here)?;
+        let state = conversation(&here, &kept.session)?.map(|loaded| loaded.state).unwrap_or_default();
+        let rows = rewind::rows(kept.checkpoints.checkpoints(&kept.session)?, &state);
+        if rewind.list {
+            say(&format!("session {}\n{}\n", kept.session, rewind::table(&rows)));
             return Ok(None);
         }
-        let target = target(&wanted, &checkpoints, session)?;
-        let mut code = 0;
-        if !wanted.conversation {
-            code = rewind_files(&wanted, &checkpoints, &target, &here)?;
-        }
-        anyhow::Ok(Some((target, code)))
+        target(&rewind, kept, &rows, &state).map(Some)
     });
-    let Some((target, code)) = looked.await?? else { return Ok(0) };
-    if rewind.conversation || rewind.both {
-        let prompt =
-            target.prompt.context("this is no checkpoint of a prompt; only files can go back to it")?;
-        if rewind.dry_run {
-            say(&format!("the conversation would go back to before prompt {prompt}\n"));
-        } else {
-            rewind_conversation(machine, &target.session, prompt).await?;
-        }
+    let Some(target) = looked.await?? else { return Ok(0) };
+    // The conversation first: where another process has it open, files stay as they are too.
+    let held = match (&target.talk, wanted.dry_run) {
+        (Some(_), false) => Some(hold(machine, &target.kept.session)?),
+        (Some(_), true) | (None, _) => None,
+    };
+    let (rewind, here) = (wanted.clone(), machine.clone());
+    let files = tokio::task::spawn_blocking(move || {
+        let code = rewind_files(&rewind, &target, &here)?;
+        anyhow::Ok((target, code))
+    });
+    let (target, code) = files.await??;
+    if let Some(talk) = target.talk {
+        rewind_conversation(held, &target.kept.session, talk).await?;
     }
     Ok(code)
 }
 
 /// Looks after the store.
-pub(crate) async fn upkeep(upkeep: Upkeep, machine: &Machine) -> anyhow::Result<u8> {
+pub(crate) async fn upkeep(upkeep: Upkeep, args: &Args, machine: &Machine) -> anyhow::Result<u8> {
+    let usual = retention(&wire::settings_in_force(args, machine)?);
     let here = machine.clone();
     tokio::task::spawn_blocking(move || {
         match upkeep {
@@ -76,24 +100,14 @@ pub(crate) async fn upkeep(upkeep: Upkeep, machine: &Machine) -> anyhow::Result<
                 Some(aside) => say(&format!("the old store is in {}\n", aside.display())),
                 None => say("there was no store\n"),
             },
-            Upkeep::Stat => {
-                let found = open(&here)?.statistics()?;
-                say(&format!(
-                    "{} checkpoints in {} sessions, {} operations\n{} contents of {}, {} on the disk\n{}\n",
-                    found.checkpoints,
-                    found.sessions,
-                    found.operations,
-                    found.contents,
-                    size(found.content_bytes),
-                    size(found.bytes),
-                    place(&here).folder.display(),
-                ));
-            }
-            Upkeep::Prune { days, megabytes } => {
+            Upkeep::Stat => say(&statistics(&open(&here)?, &usual, &place(&here))?),
+            Upkeep::Prune { days, megabytes, count } => {
+                let days = days.map(|days| Duration::from_hours(days.saturating_mul(24)));
                 let retention = Retention {
-                    max_age: Duration::from_hours(days.saturating_mul(24)),
-                    max_bytes: megabytes.saturating_mul(1 << 20),
-                    ..Retention::default()
+                    max_age: days.unwrap_or(usual.max_age),
+                    max_bytes: megabytes.map_or(usual.max_bytes, bytes),
+                    max_checkpoints: count.unwrap_or(usual.max_checkpoints),
+                    ..usual
                 };
                 let pruned = open(&here)?.prune(&retention)?;
                 say(&format!(
@@ -112,9 +126,12 @@ pub(crate) async fn upkeep(upkeep: Upkeep, machine: &Machine) -> anyhow::Result<
 
 /// Opens the checkpoints of the folder we are in, and tells what was brought to an end.
 pub(crate) fn open(machine: &Machine) -> anyhow::Result<Checkpoints> {
-    let (checkpoints, recovered) = Checkpoints::open(&place(machine))?;
+    let place = place(machine);
+    // Looking makes no store.
+    ensure!(place.folder.exists(), "there are no checkpoints of {}", machine.cwd.display());
+    let (checkpoints, recovered) = Checkpoints::open(&place)?;
     for recovered in &recovered {
-        complain(&recovery(recovered));
+        complain(&format!("ostler: {}\n", recovery(recovered)));
     }
     Ok(checkpoints)
 }
@@ -130,112 +147,114 @@ pub(crate) fn place(machine: &Machine) -> Place {
     }
 }
 
-fn recovery(recovered: &Recovered) -> String {
-    let changed = recovered.changed;
-    match recovered.kind {
-        Kind::Restore => format!("ostler: an interrupted rewind was finished: {changed} paths\n"),
-        Kind::Prompt | Kind::Edit | Kind::Command | Kind::Observed => {
-            format!("ostler: a call was cut off after it had changed {changed} paths; they can be rewound\n")
-        }
+/// How long and how much is kept, as settings say.
+pub(crate) fn retention(in_force: &InForce) -> Retention {
+    let (set, usual) = (in_force.checkpoints, Retention::default());
+    Retention {
+        max_age: set
+            .max_days
+            .map_or(usual.max_age, |days| Duration::from_hours(days.get().saturating_mul(24))),
+        max_bytes: set.max_megabytes.map_or(usual.max_bytes, |megabytes| bytes(megabytes.get())),
+        max_checkpoints: set
+            .max_count
+            .map_or(usual.max_checkpoints, |count| usize::try_from(count.get()).unwrap_or(usize::MAX)),
+        ..usual
     }
 }
 
-fn session(rewind: &Rewind, checkpoints: &Checkpoints, machine: &Machine) -> anyhow::Result<SessionId> {
-    match &rewind.session {
-        Some(id) => Ok(SessionId::from(id.as_str())),
+fn statistics(checkpoints: &Checkpoints, retention: &Retention, place: &Place) -> anyhow::Result<String> {
+    let found = checkpoints.statistics()?;
+    Ok(format!(
+        "{} checkpoints in {} sessions, {} operations\n{} contents of {}, {} on the disk\n\
+         kept: {} days, {} checkpoints, {} (settings: checkpoints)\n{}\n",
+        found.checkpoints,
+        found.sessions,
+        found.operations,
+        found.contents,
+        size(found.content_bytes),
+        size(found.bytes),
+        retention.max_age.as_secs() / (24 * 60 * 60),
+        retention.max_checkpoints,
+        size(retention.max_bytes),
+        place.folder.display(),
+    ))
+}
+
+fn kept(rewind: &Rewind, machine: &Machine) -> anyhow::Result<Kept> {
+    let checkpoints = Arc::new(open(machine)?);
+    let session = match &rewind.session {
+        Some(wanted) => named(wanted, &checkpoints, machine)?,
         None => checkpoints
             .newest_session()?
-            .with_context(|| format!("there are no checkpoints of {}", machine.cwd.display())),
-    }
+            .with_context(|| format!("there are no checkpoints of {}", machine.cwd.display()))?,
+    };
+    Ok(Kept { checkpoints, session })
 }
 
-fn target(rewind: &Rewind, checkpoints: &Checkpoints, session: SessionId) -> anyhow::Result<Target> {
-    if rewind.undo {
-        let operation = checkpoints.last_rewind(&session)?;
-        return Ok(Target { session, operation, prompt: None });
+/// The session somebody means, by its id or how that begins.
+fn named(wanted: &str, checkpoints: &Checkpoints, machine: &Machine) -> anyhow::Result<SessionId> {
+    let exact = SessionId::from(wanted);
+    if !checkpoints.operations(&exact)?.is_empty() {
+        return Ok(exact);
     }
-    let listed = checkpoints.checkpoints(&session)?;
+    if let Found::One(path) = crate::session::find(wanted, machine)?
+        && let Some(id) = path.file_stem().and_then(|id| id.to_str())
+    {
+        return Ok(SessionId::from(id));
+    }
+    bail!("no session '{wanted}' found (ostler session list)")
+}
+
+fn target(rewind: &Rewind, kept: Kept, rows: &[Row], state: &State) -> anyhow::Result<Target> {
+    let what = what(rewind);
+    if rewind.undo {
+        ensure!(
+            !what.has_conversation() || state.can_undo_rewind(),
+            "the conversation was not rewound, or has gone on since"
+        );
+        let operation =
+            if what.has_code() { Some(kept.checkpoints.last_rewind(&kept.session)?) } else { None };
+        let talk = what.has_conversation().then_some(Talk::Forth);
+        return Ok(Target { kept, operation, talk });
+    }
     let Some(wanted) = &rewind.to else {
         bail!("say which checkpoint to go back to: --to NUMBER or --to PROMPT (--list shows them)");
     };
-    let by_number = wanted.parse::<usize>().ok().and_then(|number| listed.get(number.checked_sub(1)?));
-    let by_prompt = || {
-        listed.iter().find(|listed| listed.operation.prompt.as_ref().is_some_and(|id| id.as_str() == wanted))
+    let row = rewind::find(rows, wanted).with_context(|| {
+        format!("session {} has no checkpoint '{wanted}' (--list shows them)", kept.session)
+    })?;
+    let operation = if what.has_code() {
+        Some(row.checkpoint.context("no files were kept for that prompt")?.operation)
+    } else {
+        None
     };
-    let found = by_number.or_else(by_prompt);
-    let found = found
-        .with_context(|| format!("session {session} has no checkpoint '{wanted}' (--list shows them)"))?;
-    Ok(Target { session, operation: found.operation.id, prompt: found.operation.prompt.clone() })
+    let talk = if what.has_conversation() {
+        let to =
+            row.prompt.clone().context("this is no checkpoint of a prompt; only files can go back to it")?;
+        ensure!(row.is_said, "the conversation {} has no prompt {to} any more", kept.session);
+        Some(Talk::Back(to))
+    } else {
+        None
+    };
+    Ok(Target { kept, operation, talk })
 }
 
-fn rewind_files(
-    rewind: &Rewind,
-    checkpoints: &Checkpoints,
-    target: &Target,
-    machine: &Machine,
-) -> anyhow::Result<u8> {
+fn what(rewind: &Rewind) -> What {
+    match (rewind.both, rewind.conversation) {
+        (true, _) => What::Both,
+        (false, true) => What::Conversation,
+        (false, false) => What::Code,
+    }
+}
+
+/// Puts files back if that is wanted; the exit code says whether some were kept.
+fn rewind_files(rewind: &Rewind, target: &Target, machine: &Machine) -> anyhow::Result<u8> {
+    let Some(to) = target.operation else { return Ok(0) };
     let force = if rewind.force { Force::OverwriteOthers } else { Force::KeepOthers };
-    let (plan, lines) = checkpoints.plan_restore(&target.session, target.operation, force)?;
-    if rewind.dry_run {
-        say(&report(&plan, lines, machine, "would change"));
-        return Ok(0);
-    }
-    let rewound = checkpoints.restore(&target.session, target.operation, force)?;
-    say(&report(&rewound, lines, machine, "changed"));
-    Ok(u8::from(!rewound.kept.is_empty()))
-}
-
-fn report(rewound: &Rewound, lines: Lines, machine: &Machine, verb: &str) -> String {
-    let mut text: Vec<String> =
-        rewound.changes.iter().map(|change| format!("  {}", shown(&change.path, machine))).collect();
-    text.push(format!(
-        "{verb} {} files, {} lines added, {} taken away",
-        rewound.files().count(),
-        lines.insertions,
-        lines.deletions
-    ));
-    let kept = rewound.kept.iter();
-    text.extend(kept.map(|kept| format!("kept {}: {}", shown(&kept.path, machine), kept.why)));
-    let is_forceable = |why: &Why| match why {
-        Why::ChangedByOthers | Why::MixedWithOthers | Why::Repository(_) => true,
-        Why::NotCovered(_) | Why::Damaged | Why::InUse | Why::Failed(_) => false,
-    };
-    if rewound.kept.iter().any(|kept| is_forceable(&kept.why)) {
-        text.push("--force overwrites what others changed; --undo brings it back".to_owned());
-    }
-    text.join("\n") + "\n"
-}
-
-fn shown(path: &Path, machine: &Machine) -> String {
-    plain(&path.strip_prefix(&machine.cwd).unwrap_or(path).to_string_lossy())
-}
-
-/// Text that cannot drive a terminal; names of files and words of models may try.
-pub(crate) fn plain(text: &str) -> String {
-    let safe = |c: char| if c.is_control() && c != '\t' { char::REPLACEMENT_CHARACTER } else { c };
-    text.chars().map(safe).collect()
-}
-
-fn table(listed: &[Listed], session: &SessionId) -> String {
-    let row = |(at, Listed { operation, changed }): (usize, &Listed)| {
-        let title: String = operation.title.as_deref().unwrap_or_default().chars().take(60).collect();
-        format!(
-            "{:>3}  {}  {:>4} changed  {}  {}",
-            at + 1,
-            when(operation.made),
-            changed,
-            operation.prompt.as_ref().map_or("-", EntryId::as_str),
-            plain(&title.split_whitespace().collect::<Vec<_>>().join(" ")),
-        )
-    };
-    let rows = std::iter::once(format!("session {session}")).chain(listed.iter().enumerate().map(row));
-    rows.collect::<Vec<_>>().join("\n") + "\n"
-}
-
-/// A moment, as people read it.
-pub(crate) fn when(milliseconds: i64) -> String {
-    jiff::Timestamp::from_millisecond(milliseconds)
-        .map_or_else(|_| "?".to_owned(), |moment| moment.strftime("%Y-%m-%d %H:%M:%S").to_string())
+    let trial = if rewind.dry_run { Trial::Only } else { Trial::No };
+    let (rewound, lines) = rewind::files(&target.kept, Way { to, force, trial })?;
+    say(&format!("{}\n", rewind::report(&rewound, lines, trial, &machine.cwd)));
+    Ok(u8::from(trial == Trial::No && !rewound.kept.is_empty()))
 }
 
 fn size(bytes: u64) -> String {
@@ -246,17 +265,41 @@ fn size(bytes: u64) -> String {
     }
 }
 
-/// Says in the transcript that the conversation goes on from before a prompt.
-async fn rewind_conversation(machine: &Machine, id: &SessionId, prompt: EntryId) -> anyhow::Result<()> {
-    let path = wire::store(machine)
-        .find(id.as_str())
-        .with_context(|| format!("no conversation found with session id {id}"))?;
-    let loaded = session::load(&path)?;
-    ensure!(loaded.state.has_prompt(&prompt), "the conversation {id} has no prompt {prompt} any more");
-    let (events, _told) = tokio::sync::mpsc::channel(1);
-    let mut session = Session::new(loaded.id, loaded.state, Log::at(path), wire::stamp(machine), events);
-    session.record(SessionEvent::Rewound { to: prompt.clone() }).await?;
+fn bytes(megabytes: u64) -> u64 {
+    megabytes.saturating_mul(1 << 20)
+}
+
+/// The conversation of a session, where it is on record.
+fn conversation(machine: &Machine, id: &SessionId) -> anyhow::Result<Option<Loaded>> {
+    let path = wire::store(machine).find(id.as_str());
+    path.map(|path| session::load(&path)).transpose().map_err(Into::into)
+}
+
+/// The session of a conversation, for this process alone.
+fn hold(machine: &Machine, id: &SessionId) -> anyhow::Result<Session> {
+    let loaded =
+        conversation(machine, id)?.with_context(|| format!("no conversation found with session id {id}"))?;
+    let mut log = Log::at(loaded.path);
+    log.open()?;
+    // Nobody is told: there is no frontend here.
+    let (events, _) = tokio::sync::mpsc::channel(1);
+    Ok(Session::new(loaded.id, loaded.state, log, wire::stamp(machine), events))
+}
+
+/// Says in the transcript where the conversation goes on; without it, what would be said.
+async fn rewind_conversation(held: Option<Session>, id: &SessionId, talk: Talk) -> anyhow::Result<()> {
+    let (words, event) = match talk {
+        Talk::Back(to) => {
+            (format!("goes on from before prompt {}", plain(to.as_str())), SessionEvent::Rewound { to })
+        }
+        Talk::Forth => ("is where it was before the rewind".to_owned(), SessionEvent::RewindUndone),
+    };
+    let Some(mut session) = held else {
+        say(&format!("it would be: the conversation {words}\n"));
+        return Ok(());
+    };
+    session.record(event).await?;
     session.sync()?;
-    say(&format!("the conversation goes on from before prompt {prompt}: ostler --resume {id}\n"));
+    say(&format!("the conversation {words}: ostler --resume {id}\n"));
     Ok(())
 }

@@ -14,9 +14,6 @@ use std::io::BufRead as _;
 pub(crate) fn settle(args: &Args, machine: &Machine) -> anyhow::Result<Trust> {
     let configuration = Configuration::of(&machine.cwd)
         .with_context(|| format!("cannot read the configuration of {}", machine.cwd.display()))?;
-    if configuration.activates.is_empty() {
-        return Ok(Trust::None);
-    }
     let store = store(machine);
     if store.trusts(&machine.cwd, &configuration).context("cannot read the record of trust")? {
         return Ok(Trust::Recorded);
@@ -35,6 +32,9 @@ pub(crate) fn settle(args: &Args, machine: &Machine) -> anyhow::Result<Trust> {
     if args.setting_sources.as_deref().is_some_and(|list| list.contains("project") || list.contains("local"))
     {
         return Ok(Trust::Active);
+    }
+    if configuration.activates.is_empty() {
+        return Ok(Trust::None);
     }
     let can_ask = machine.terminals.stdin && machine.terminals.stderr && !args.print;
     if can_ask && ask(machine, &configuration)? {

@@ -5,8 +5,11 @@
 pub mod checkpoint;
 mod examine;
 pub mod executor;
+mod front_matter;
 pub mod hooks;
+pub mod instructions;
 pub mod memory;
+pub mod notes;
 pub mod permission;
 pub mod rehearse;
 pub mod settings;

@@ -3,10 +3,11 @@
 
 use crate::{
     examine::examine,
-    permission::{Line, Policy, Question, decide},
+    permission::{Author, Line, Policy, Question, Step, decide, steps},
 };
 use ostler_proto::{
-    Access, Decision, Footprint, Intent, Json, Mode, PathFact, Preview, Reason, Rule, RuleSource, Rules,
+    Access, Decision, Footprint, Intent, Json, Matter, Mode, PathFact, Preview, Reason, Rule, RuleSource,
+    Rules,
 };
 use ostler_tools::host::Host;
 use serde::{Deserialize, Serialize};
@@ -76,6 +77,8 @@ pub struct Rehearsal {
     pub decision: Decision,
     /// In short.
     pub ruling: Ruling,
+    /// The steps of a file call, up to the one that decided.
+    pub steps: Vec<Step>,
 }
 
 fn yes() -> bool {
@@ -132,7 +135,13 @@ pub async fn rehearse(
     if let Some(line) = line.as_mut().filter(|_| foreign_shell) {
         line.misread("only bash is understood, and another shell would run it");
     }
-    let question = Question { tool: canonical(tool), input, intent: &intent, line: line.as_ref() };
+    let question = Question {
+        tool: canonical(tool),
+        input,
+        intent: &intent,
+        line: line.as_ref(),
+        author: Author::Model,
+    };
     let decision = decide(&question, policy, None);
     let class = match (&line, &intent.access) {
         (Some(line), _) => line.class_name(policy),
@@ -140,7 +149,8 @@ pub async fn rehearse(
         (None, _) => "normal",
     };
     let ruling = ruling(&decision, class);
-    Ok(Rehearsal { intent, line, decision, ruling })
+    let steps = steps(&question, policy);
+    Ok(Rehearsal { intent, line, decision, ruling, steps })
 }
 
 fn ruling(decision: &Decision, class: &'static str) -> Ruling {
@@ -184,6 +194,12 @@ async fn intent(tool: &str, input: &Json, cwd: &Path, host: &dyn Host) -> Result
         "WebSearch" => Access::Network { url: String::new() },
         "Agent" => Access::Agent { kind: text("subagent_type").unwrap_or("general-purpose").to_owned() },
         "TodoWrite" | "TaskOutput" | "TaskStop" => Access::Internal,
+        "EnterPlanMode" => Access::Consult(Matter::EnterPlan),
+        "ExitPlanMode" => Access::Consult(Matter::LeavePlan {
+            plan: text("plan").unwrap_or_default().to_owned(),
+            file: None,
+        }),
+        "AskUserQuestion" => Access::Consult(Matter::Questions(Vec::new())),
         name => match name.strip_prefix("mcp__").and_then(|rest| rest.split_once("__")) {
             Some((server, tool)) => {
                 Access::Mcp { server: server.to_owned(), tool: tool.to_owned(), read_only: false }

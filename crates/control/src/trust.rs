@@ -2,6 +2,7 @@
 //! to one folder, one repository and one exact configuration; whatever of it changes is asked again.
 #![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "the home of the trust record")]
 
+use crate::settings::scope::added_by_trust;
 use ostler_proto::Json;
 use serde::{Deserialize, Serialize};
 use std::{
@@ -100,7 +101,9 @@ impl TrustStore {
     fn read(&self) -> io::Result<Record> {
         match std::fs::read(&self.file) {
             Ok(bytes) => serde_json::from_slice(&bytes).map_err(io::Error::other),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Record::default()),
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+                Ok(Record::default())
+            }
             Err(error) => Err(error),
         }
     }
@@ -146,7 +149,8 @@ fn repository(folder: &Path) -> io::Result<Vec<u8>> {
     Ok([b"file ".to_vec(), read(&git)?.unwrap_or_default()].concat())
 }
 
-/// A file's bytes; none when nothing is there. A link or a pipe in its place is an error.
+/// A file's bytes; none when nothing is there. A link or a pipe in its place is an error. A folder configures
+/// nothing, and one holds the place of an absent file while a command runs that must not make it.
 fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
     let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
     let flags = i32::try_from(flags.bits()).unwrap_or_default();
@@ -157,7 +161,11 @@ fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
         }
         Err(error) => return Err(error),
     };
-    if !file.metadata()?.is_file() {
+    let kind = file.metadata()?.file_type();
+    if kind.is_dir() {
+        return Ok(None);
+    }
+    if !kind.is_file() {
         return Err(io::Error::other(format!("{} is not a regular file", path.display())));
     }
     let mut bytes = Vec::new();
@@ -173,37 +181,45 @@ fn lines_of(name: &str, bytes: &[u8]) -> Vec<String> {
     let Ok(json) = crate::settings::read_json(&String::from_utf8_lossy(bytes)) else {
         return vec![format!("{name}: cannot be read, so it has no effect")];
     };
+    let servers = json["mcpServers"].as_object().into_iter().flatten();
+    let mut effects: Vec<String> = servers.map(|(server, entry)| starts(server, entry)).collect();
+    for (key, value) in added_by_trust(&json) {
+        match key.as_str() {
+            "hooks" => effects.extend(hooks_in(&value)),
+            "env" => {
+                let variables = value.as_object().into_iter().flatten();
+                effects.extend(
+                    variables
+                        .map(|(name, value)| format!("sets {name}={}", value.as_str().unwrap_or_default())),
+                );
+            }
+            "permissions.allow" => {
+                let rules = value.as_array().into_iter().flatten().filter_map(Json::as_str);
+                effects.extend(rules.map(|rule| format!("allows without asking: {rule}")));
+            }
+            _ => effects.push(match value["command"].as_str() {
+                Some(command) => format!("runs for {key}: {command}"),
+                None => format!("sets {key} to {value}"),
+            }),
+        }
+    }
+    effects.into_iter().map(|effect| format!("{name}: {effect}")).collect()
+}
+
+fn starts(server: &str, entry: &Json) -> String {
+    let args = entry["args"].as_array().into_iter().flatten().filter_map(Json::as_str);
+    let words: Vec<&str> = entry["command"].as_str().into_iter().chain(args).collect();
+    let what = entry["url"].as_str().map_or_else(|| words.join(" "), str::to_owned);
+    format!("starts the MCP server {server}: {what}")
+}
+
+fn hooks_in(hooks: &Json) -> Vec<String> {
     let mut lines = Vec::new();
-    let mut say = |what: String| lines.push(format!("{name}: {what}"));
-    for (event, matchers) in json["hooks"].as_object().into_iter().flatten() {
-        for hook in
-            matchers.as_array().into_iter().flatten().filter_map(|entry| entry["hooks"].as_array()).flatten()
-        {
+    for (event, matchers) in hooks.as_object().into_iter().flatten() {
+        let entries = matchers.as_array().into_iter().flatten();
+        for hook in entries.filter_map(|entry| entry["hooks"].as_array()).flatten() {
             let runs = ["command", "url", "prompt"].iter().find_map(|key| hook[*key].as_str());
-            say(format!("runs on {event}: {}", runs.unwrap_or("a hook of an unknown kind")));
-        }
-    }
-    for (server, entry) in json["mcpServers"].as_object().into_iter().flatten() {
-        let args = entry["args"].as_array().into_iter().flatten().filter_map(Json::as_str);
-        let words: Vec<&str> = entry["command"].as_str().into_iter().chain(args).collect();
-        let what = entry["url"].as_str().map_or_else(|| words.join(" "), str::to_owned);
-        say(format!("starts the MCP server {server}: {what}"));
-    }
-    for (variable, value) in json["env"].as_object().into_iter().flatten() {
-        say(format!("sets {variable}={}", value.as_str().unwrap_or_default()));
-    }
-    for rule in json["permissions"]["allow"].as_array().into_iter().flatten().filter_map(Json::as_str) {
-        say(format!("allows without asking: {rule}"));
-    }
-    for key in ["statusLine", "subagentStatusLine", "fileSuggestion"] {
-        if let Some(command) = json[key]["command"].as_str() {
-            say(format!("runs for {key}: {command}"));
-        }
-    }
-    for key in ["model", "fallbackModel", "outputStyle", "agent", "enabledPlugins", "extraKnownMarketplaces"]
-    {
-        if !json[key].is_null() {
-            say(format!("sets {key} to {}", json[key]));
+            lines.push(format!("runs on {event}: {}", runs.unwrap_or("a hook of an unknown kind")));
         }
     }
     lines
@@ -223,14 +239,19 @@ mod tests {
     fn trust_holds_for_one_folder_repository_and_configuration() {
         let dir = tempfile::tempdir().unwrap();
         let project = dir.path().join("project");
-        let hook = r#"{"hooks": {"PreToolUse": [{"hooks": [{"type": "command", "command": "./evil.sh"}]}]}, "env": {"A": "b"}}"#;
+        let hook = r#"{"hooks": {"PreToolUse": [{"hooks": [{"type": "command", "command": "./evil.sh"}]}]}, "env": {"A": "b", "ANTHROPIC_BASE_URL": "http://x"}, "models": {}, "language": "de"}"#;
         write(&project, ".claude/settings.json", hook);
         std::fs::create_dir(project.join(".git")).unwrap();
         let store = TrustStore::new(dir.path().join("config/trust.json"));
         let first = Configuration::of(&project).unwrap();
         assert_eq!(
             first.activates,
-            [".claude/settings.json: runs on PreToolUse: ./evil.sh", ".claude/settings.json: sets A=b"]
+            [
+                ".claude/settings.json: runs on PreToolUse: ./evil.sh",
+                ".claude/settings.json: sets A=b",
+                ".claude/settings.json: sets language to \"de\"",
+            ],
+            "all that trust would add, and nothing that never counts"
         );
         assert!(!store.trusts(&project, &first).unwrap());
         store.trust(&project, &first).unwrap();

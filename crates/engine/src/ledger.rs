@@ -1,12 +1,49 @@
-//! What a process has spent so far, by model.
+//! What has been spent: by this process and model, and by the session over all its runs.
 
-use ostler_proto::{ModelRow, Usage, envelope::ModelSpend};
+use ostler_proto::{ModelRow, SessionEvent, Usage, envelope::ModelSpend, session::CallState};
 use std::collections::BTreeMap;
 
-/// Running totals.
+/// Running totals of this process.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     pub(crate) by_model: BTreeMap<String, ModelSpend>,
+}
+
+/// What a session has used over all its runs, as a fold over its events.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Spent {
+    /// US dollars.
+    pub usd: f64,
+    /// Tokens of all kinds.
+    pub tokens: u64,
+    /// Tool calls that got a result.
+    pub calls: u64,
+    /// By tool.
+    pub by_tool: BTreeMap<String, ToolSpend>,
+    /// The conversation when it was last sent; unknown when that is not how it stands any more.
+    pub context: Option<Context>,
+}
+
+/// A conversation as a server counted it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Context {
+    /// Tokens, the last answer included.
+    pub tokens: u64,
+    /// Whether any of it was cached.
+    pub cached: bool,
+}
+
+/// One tool's share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ToolSpend {
+    /// Calls that got a result.
+    pub calls: u64,
+    /// Of those, the ones that did not come to their end.
+    pub failed: u64,
+    /// Milliseconds they ran.
+    pub ran_ms: u64,
+    /// Bytes of text the model got from them.
+    pub bytes: u64,
 }
 
 impl Ledger {
@@ -23,6 +60,117 @@ impl Ledger {
 
     /// US dollars in all.
     pub(crate) fn total_usd(&self) -> f64 {
-        self.by_model.values().map(|spend| spend.cost_usd).sum()
+        // An empty sum of floats is minus zero, which people would read.
+        self.by_model.values().fold(0.0, |sum, spend| sum + spend.cost_usd)
+    }
+}
+
+impl Spent {
+    /// Takes one event in.
+    pub(crate) fn apply(&mut self, event: &SessionEvent) {
+        match event {
+            SessionEvent::Sampled { usage, cost_usd, .. } => {
+                self.usd += cost_usd;
+                self.tokens = self.tokens.saturating_add(all_tokens(*usage));
+                let cached = usage.cache_read > 0 || usage.cache_write > 0;
+                self.context = Some(Context { tokens: all_tokens(*usage), cached });
+            }
+            SessionEvent::Dropped { usage, cost_usd, .. } => {
+                self.usd += cost_usd;
+                self.tokens = self.tokens.saturating_add(all_tokens(*usage));
+            }
+            SessionEvent::ToolReturned { tool, result, state, duration_ms, .. } => {
+                self.calls += 1;
+                let spend = self.by_tool.entry(tool.clone()).or_default();
+                spend.calls += 1;
+                spend.failed += u64::from(*state != CallState::Complete);
+                spend.ran_ms = spend.ran_ms.saturating_add(*duration_ms);
+                let texts = result.content.iter().filter_map(ostler_proto::Block::as_text);
+                spend.bytes = spend.bytes.saturating_add(texts.map(|text| text.len() as u64).sum());
+            }
+            SessionEvent::Compacted { compaction, .. } => {
+                self.usd += compaction.cost_usd;
+                self.tokens = self.tokens.saturating_add(all_tokens(compaction.usage));
+                self.context = None;
+            }
+            // The conversation is another one now.
+            SessionEvent::Rewound { .. }
+            | SessionEvent::RewindUndone
+            | SessionEvent::Uncompacted
+            | SessionEvent::ModelChanged { .. } => {
+                self.context = None;
+            }
+            SessionEvent::Opened { .. }
+            | SessionEvent::Instructed { .. }
+            | SessionEvent::CacheBroken { .. }
+            | SessionEvent::Prompted { .. }
+            | SessionEvent::Commanded { .. }
+            | SessionEvent::Replied { .. }
+            | SessionEvent::Decided { .. }
+            | SessionEvent::Hooked { .. }
+            | SessionEvent::Interrupted { .. }
+            | SessionEvent::Failed { .. }
+            | SessionEvent::ModeChanged { .. } => {}
+        }
+    }
+}
+
+/// Tokens of all kinds.
+pub(crate) fn all_tokens(usage: Usage) -> u64 {
+    [usage.output, usage.cache_read, usage.cache_write].into_iter().fold(usage.input, u64::saturating_add)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ostler_proto::{Block, Json, ToolResult};
+
+    fn usage(input: u64, output: u64, cache_read: u64) -> Usage {
+        Usage { input, output, cache_write: 0, cache_read }
+    }
+
+    #[test]
+    fn answers_that_broke_off_are_paid_for_and_say_nothing_of_the_context() {
+        let mut spent = Spent::default();
+        spent.apply(&SessionEvent::Sampled {
+            message: "m".into(),
+            model: "x".into(),
+            stop: None,
+            usage: usage(10, 5, 100),
+            cost_usd: 0.5,
+            duration_ms: 1,
+            request: None,
+        });
+        spent.apply(&SessionEvent::Dropped {
+            message: None,
+            reason: "reset".into(),
+            partial: String::new(),
+            usage: usage(7, 0, 0),
+            cost_usd: 0.25,
+        });
+        let context = Context { tokens: 115, cached: true };
+        assert_eq!((spent.usd, spent.tokens, spent.context), (0.75, 122, Some(context)));
+        spent.apply(&SessionEvent::Rewound { to: "p".into() });
+        assert_eq!((spent.tokens, spent.context), (122, None));
+    }
+
+    #[test]
+    fn calls_are_counted_by_tool() {
+        let mut spent = Spent::default();
+        for (tool, state) in
+            [("Read", CallState::Complete), ("Read", CallState::Failed), ("Bash", CallState::Denied)]
+        {
+            let content = vec![Block::text("four")];
+            spent.apply(&SessionEvent::ToolReturned {
+                tool: tool.into(),
+                result: ToolResult { id: "c".into(), content, is_error: false },
+                structured: Json::Null,
+                state,
+                changes: vec![],
+                duration_ms: 20,
+            });
+        }
+        assert_eq!(spent.calls, 3);
+        assert_eq!(spent.by_tool["Read"], ToolSpend { calls: 2, failed: 1, ran_ms: 40, bytes: 8 });
     }
 }

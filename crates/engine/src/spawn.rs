@@ -2,13 +2,21 @@
 #![expect(clippy::disallowed_methods, reason = "one of the three homes of tasks")]
 
 use crate::{
-    agent::Agent,
+    agent::{Agent, AutoCompact, Instructing},
+    context::Snapshot,
     session::{Log, Session, Stamp, State},
+    world::{
+        deck::Deck,
+        hands::Hands,
+        model,
+        tape::{self, Head, Tape},
+    },
 };
-use ostler_control::Executor;
+use ostler_control::{Executor, instructions::Instructions};
 use ostler_model::{Chosen, Models};
-use ostler_proto::{Command, Effort, Envelope, SessionId, Thinking};
-use std::time::Duration;
+use ostler_proto::{Command, Effort, Envelope, Section, SessionId, Thinking, settings::Budget};
+use serde::{Deserialize, Serialize};
+use std::{path::Path, sync::Arc, time::Duration};
 use tokio::{sync::mpsc, task::JoinHandle};
 use tracing::Instrument;
 
@@ -29,18 +37,55 @@ pub struct Start {
     /// Judges and runs calls.
     pub executor: Executor,
     /// System prompt sections, stable parts first.
-    pub system: Vec<String>,
+    pub system: Vec<Section>,
+    /// Which system prompt a resumed session has.
+    pub snapshot: Snapshot,
+    /// Where standing instructions come from, if they are wanted.
+    pub instructions: Option<Arc<Instructions>>,
     /// What the agent may use up.
     pub limits: Limits,
+    /// What the session comes from.
+    pub origin: Origin,
+    /// The title it is to have.
+    pub title: Option<String>,
+    /// Whether it can be replayed later.
+    pub recording: Recording,
+}
+
+/// Whether a session is recorded so that it can be replayed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Recording {
+    /// Beside its transcript, if it has one.
+    On,
+    /// Not at all.
+    #[default]
+    Off,
+}
+
+/// What a session comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Origin {
+    /// Nothing: it begins here.
+    New,
+    /// Itself, as another process left it.
+    Resumed,
+    /// Another session, which it is a copy of.
+    Forked,
+    /// Another session, which was ended to begin this one.
+    Cleared,
 }
 
 /// What an agent may use up, and how it asks.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Limits {
     /// Answers per turn.
     pub max_turns: Option<u32>,
     /// Dollars per process.
     pub max_budget_usd: Option<f64>,
+    /// What the session may use up over all its runs.
+    pub budget: Budget,
+    /// Models to turn to, in order, when the chosen one would not answer.
+    pub fallback: Vec<String>,
     /// Attempts after the first to get an answer.
     pub max_retries: u32,
     /// The first pause between attempts; later ones double.
@@ -55,10 +100,24 @@ pub struct Limits {
     pub effort: Option<Effort>,
     /// What ends the session.
     pub lifetime: Lifetime,
+    /// What happens to a request that breaks the prompt cache.
+    pub cache_breaks: CacheBreaks,
+    /// When the conversation is made shorter by itself.
+    pub auto_compact: AutoCompact,
+}
+
+/// What happens to a request that does not extend the one before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum CacheBreaks {
+    /// It is sent, and the break is on record.
+    #[default]
+    Recorded,
+    /// It is not sent, and the turn ends.
+    Forbidden,
 }
 
 /// What ends a session.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Lifetime {
     /// Its frontend. Between turns a command in the background that ends starts a turn by itself.
     #[default]
@@ -82,6 +141,8 @@ impl Default for Limits {
         Self {
             max_turns: None,
             max_budget_usd: None,
+            budget: Budget::default(),
+            fallback: Vec::new(),
             max_retries: 10,
             retry_base: Duration::from_millis(500),
             max_failed_calls: 25,
@@ -89,6 +150,8 @@ impl Default for Limits {
             thinking: Thinking::Auto,
             effort: None,
             lifetime: Lifetime::default(),
+            cache_breaks: CacheBreaks::default(),
+            auto_compact: AutoCompact::default(),
         }
     }
 }
@@ -98,15 +161,74 @@ pub fn spawn(start: Start) -> Handle {
     let (commands, inbox) = mpsc::channel(64);
     let (events_tx, events) = mpsc::channel(1024);
     let span = tracing::info_span!("session", id = %start.id);
+    let deck = Arc::new(deck(&start));
     let session = Session::new(start.id, start.state, start.log, start.stamp, events_tx);
     let agent = Agent::new(crate::agent::Parts {
-        session,
-        executor: start.executor,
-        models: start.models,
+        session: session.through(Arc::clone(&deck)),
+        executor: Hands::new(Arc::clone(&deck), start.executor),
+        deck,
+        models: Some(start.models),
         chosen: start.chosen,
         system: start.system,
+        snapshot: start.snapshot,
+        instructing: Instructing::new(start.instructions),
         limits: start.limits,
         inbox,
+        origin: start.origin,
+        title: start.title,
     });
     Handle { commands, events, task: tokio::spawn(agent.run().instrument(span)) }
+}
+
+/// Where the session's ids, its time and everything else from outside come through.
+fn deck(start: &Start) -> Deck {
+    let Some(path) = start.log.path().filter(|_| start.recording == Recording::On) else {
+        return Deck::live();
+    };
+    Deck::recording(tape::folder(path), |source| Head {
+        version: Head::VERSION,
+        session: start.id.clone(),
+        seed: source.seed(),
+        at: source.now(),
+        transcript: 0,
+        model: (start.chosen.name.clone(), start.chosen.row.clone()),
+        key_source: start.chosen.key_source.clone(),
+        system: start.system.clone(),
+        snapshot: start.snapshot,
+        limits: start.limits.clone(),
+        origin: start.origin,
+        title: start.title.clone(),
+        path: path.to_owned(),
+        stamp: start.stamp.clone(),
+    })
+}
+
+/// Starts an agent that only does again what is on a tape.
+pub(crate) fn spawn_again(
+    tape: &Tape,
+    transcript: &Path,
+    state: State,
+) -> Result<(Handle, Arc<Deck>), String> {
+    let head = tape.head.clone();
+    let deck = Arc::new(Deck::replaying(tape, transcript.to_owned())?);
+    let (commands, inbox) = mpsc::channel(1);
+    let (events_tx, events) = mpsc::channel(1024);
+    let log = Log::pretended(head.path);
+    let session = Session::new(head.session, state, log, head.stamp, events_tx);
+    let (name, row) = head.model;
+    let agent = Agent::new(crate::agent::Parts {
+        session: session.through(Arc::clone(&deck)),
+        executor: Hands::idle(Arc::clone(&deck)),
+        deck: Arc::clone(&deck),
+        models: None,
+        chosen: model::silent(name, row, head.key_source),
+        system: head.system,
+        snapshot: head.snapshot,
+        instructing: Instructing::new(None),
+        limits: head.limits,
+        inbox,
+        origin: head.origin,
+        title: head.title,
+    });
+    Ok((Handle { commands, events, task: tokio::spawn(agent.run()) }, deck))
 }

@@ -2,7 +2,7 @@
 //! A new API is a constant of this type and a line in the registry.
 
 use crate::{
-    Action, EventStream, ModelError, Provider,
+    Action, Copy, EventStream, ModelError, Provider,
     environment::Vendor,
     http::{
         Http, Target,
@@ -66,13 +66,14 @@ impl Api {
 }
 
 impl Provider for Remote {
-    fn stream(&self, request: Request) -> EventStream {
+    fn stream_copied(&self, request: Request, copy: Copy) -> EventStream {
         if self.needs_key && self.target.secret.is_none() {
             return stream::once(std::future::ready(Err(self.no_key()))).boxed();
         }
         let body = (self.api.encode)(&request, &self.row);
+        copy.sends(self.api.name, &body);
         let decode = (self.api.decoder)(&request);
-        Arc::clone(&self.http).stream(Arc::clone(&self.target), body, decode)
+        Arc::clone(&self.http).stream(Arc::clone(&self.target), body, decode, copy)
     }
 }
 

@@ -86,6 +86,9 @@ const VARIABLES: [&str; 15] = [
     "DISABLE_PROMPT_CACHING",
 ];
 
+/// How many times `API_TIMEOUT_MS` an answer may take that moves on all the time.
+const LONGEST_ANSWER: u32 = 6;
+
 impl Environment {
     /// Reads what there is. Empty variables count as absent.
     pub fn from_vars(
@@ -96,6 +99,7 @@ impl Environment {
             Some(idle) => Some(idle),
             None => milliseconds(&lookup, "CLAUDE_STREAM_IDLE_TIMEOUT_MS")?,
         };
+        let answer = milliseconds(&lookup, "API_TIMEOUT_MS")?.unwrap_or(Duration::from_mins(10));
         Ok(Self {
             anthropic: Account {
                 base_url: address(&lookup, "ANTHROPIC_BASE_URL")?,
@@ -112,8 +116,9 @@ impl Environment {
             },
             waits: Waits {
                 connect: Duration::from_secs(30),
-                answer: milliseconds(&lookup, "API_TIMEOUT_MS")?.unwrap_or(Duration::from_mins(10)),
+                answer,
                 idle: idle.unwrap_or(Duration::from_mins(5)),
+                total: answer.saturating_mul(LONGEST_ANSWER),
             },
             client_app: lookup("CLAUDE_AGENT_SDK_CLIENT_APP"),
             caching: !lookup("DISABLE_PROMPT_CACHING").is_some_and(|value| is_true(&value)),
@@ -269,6 +274,7 @@ mod tests {
         assert_eq!(environment.describe(), Vec::<&str>::new());
         assert_eq!(environment.waits.answer, Duration::from_mins(10));
         assert_eq!(environment.waits.idle, Duration::from_mins(5));
+        assert_eq!(environment.waits.total, Duration::from_hours(1));
         assert!(environment.caching);
         assert!(environment.account(Vendor::Anthropic).credential.is_none());
     }

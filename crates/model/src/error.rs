@@ -1,10 +1,11 @@
 //! Failures of a model API, typed by what the caller should do about them.
 
 use ostler_proto::ErrorKind;
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// A request that was not answered, or not to the end.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, thiserror::Error, Serialize, Deserialize)]
 #[error("{message}")]
 pub struct ModelError {
     /// What the caller should do.
@@ -20,7 +21,7 @@ pub struct ModelError {
 }
 
 /// What to do about a [`ModelError`].
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Action {
     /// The same request may succeed later.
     Retry {

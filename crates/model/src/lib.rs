@@ -5,6 +5,7 @@
 mod anthropic;
 mod api;
 mod catalog;
+mod copy;
 mod environment;
 mod error;
 mod http;
@@ -19,6 +20,7 @@ mod wire;
 
 pub use api::Api;
 pub use catalog::Catalog;
+pub use copy::{Copied, Copy, Digest, Head, body};
 pub use environment::{Environment, EnvironmentError, Vendor};
 pub use error::{Action, ChooseError, ModelError};
 pub use http::{Waits, sse::ByteStream};
@@ -41,6 +43,11 @@ pub(crate) const NO_IMAGES: &str = "[a picture or document that this model canno
 /// `Done` exactly once and last, and an error as the last item when the answer breaks off.
 /// They never retry and never hold the whole answer back.
 pub trait Provider: Send + Sync {
+    /// Sends the request and returns the answer as it comes; both are copied.
+    fn stream_copied(&self, request: Request, copy: Copy) -> EventStream;
+
     /// Sends the request and returns the answer as it comes.
-    fn stream(&self, request: Request) -> EventStream;
+    fn stream(&self, request: Request) -> EventStream {
+        self.stream_copied(request, Copy::nowhere())
+    }
 }

@@ -4,7 +4,7 @@
 
 mod play;
 
-use crate::{ChooseError, EventStream, ModelError, Provider};
+use crate::{ChooseError, Copy, EventStream, ModelError, Provider};
 use futures_util::{StreamExt as _, stream};
 use ostler_proto::{
     Block, ErrorKind, Message, ModelRow, Reasoning, Request, Role,
@@ -77,7 +77,7 @@ impl Player {
 }
 
 impl Provider for Player {
-    fn stream(&self, request: Request) -> EventStream {
+    fn stream_copied(&self, request: Request, copy: Copy) -> EventStream {
         let (number, turn) = match self.turn(&request) {
             Ok(found) => found,
             Err(message) => {
@@ -88,11 +88,16 @@ impl Provider for Player {
         let scene = Scene { cwd: Some(&self.cwd), messages: &request.messages };
         let model = self.script.model.clone().unwrap_or_else(|| request.model.clone());
         let beats = play::beats(turn, number, model, &scene, &request);
-        let played = stream::iter(beats).then(|beat| async move {
-            if !beat.after.is_zero() {
-                tokio::time::sleep(beat.after).await;
+        copy.sends("script", &crate::copy::body(&request, &row()));
+        let played = stream::iter(beats).then(move |beat| {
+            let copy = copy.clone();
+            async move {
+                if !beat.after.is_zero() {
+                    tokio::time::sleep(beat.after).await;
+                }
+                copy.plays(&beat.event);
+                Ok(beat.event)
             }
-            Ok(beat.event)
         });
         played.boxed()
     }

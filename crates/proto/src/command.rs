@@ -1,13 +1,24 @@
 //! Everything a frontend may say. Nothing else reaches the engine.
 
-use crate::{AskId, Block, EntryId, JobId, Json, Mode};
+use crate::{AskId, Block, EntryId, HookId, HookReply, HostHook, JobId, Json, Mode, Update};
+use serde::{Deserialize, Serialize};
 
 /// One thing a frontend says.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Command {
-    /// Starts a turn, or queues for the next turn boundary while one runs.
+    /// Starts a turn. While one runs it waits for the next request to the model and goes along with it,
+    /// or starts a turn of its own if there is none.
     Prompt {
         /// What the user says.
+        content: Vec<Block>,
+        /// The transcript id to give it, if the frontend chose one.
+        id: Option<EntryId>,
+        /// Whether a leading `/` means a command.
+        wording: Wording,
+    },
+    /// Adds to the conversation without starting a turn; the model reads it with its next request.
+    Append {
+        /// What is said.
         content: Vec<Block>,
         /// The transcript id to give it, if the frontend chose one.
         id: Option<EntryId>,
@@ -18,6 +29,22 @@ pub enum Command {
         ask: AskId,
         /// The answer.
         answer: Answer,
+    },
+    /// Asks something that is answered once, with [`crate::AgentEvent::Answered`].
+    Query {
+        /// Comes back with the answer.
+        id: String,
+        /// What is asked.
+        query: Query,
+    },
+    /// Lends the session these callbacks as hooks, in the place of those before.
+    SetHooks(Vec<HostHook>),
+    /// Answers a callback; see [`crate::HookNews::Called`].
+    AnswerHook {
+        /// The call of it.
+        id: HookId,
+        /// What came back.
+        reply: HookReply,
     },
     /// Changes the permission mode.
     SetMode(Mode),
@@ -31,8 +58,67 @@ pub enum Command {
     Close,
 }
 
+/// How a prompt is to be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum Wording {
+    /// As a person types it: `/name …` is a command if there is one of that name.
+    #[default]
+    Typed,
+    /// Word for word.
+    Verbatim,
+}
+
+/// What a frontend may want to know of, or have done by, the engine.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Query {
+    /// What fills the context window.
+    Context,
+    /// Stops the running turn like [`Command::Interrupt`]; the answer says which prompts still wait and which
+    /// were called off.
+    Interrupt {
+        /// What becomes of prompts that wait.
+        queued: Queued,
+    },
+    /// Files as they were right before a prompt.
+    RewindFiles {
+        /// The prompt.
+        to: EntryId,
+        /// Whether anything is changed.
+        trial: Trial,
+    },
+}
+
+/// What becomes of prompts that wait when a turn is stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Queued {
+    /// They get their turn.
+    Keep,
+    /// They are forgotten; nothing of them was recorded.
+    Cancel,
+}
+
+/// Whether something is done or only tried out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Trial {
+    /// Nothing changes; the answer says what would.
+    Only,
+    /// It is done.
+    No,
+}
+
+/// A command that a prompt may begin with, as frontends list it.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct CommandInfo {
+    /// Its name, without the slash.
+    pub name: String,
+    /// What it does, in a line.
+    pub description: String,
+    /// What may follow the name.
+    pub argument_hint: String,
+}
+
 /// The user's answer to a question.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Answer {
     /// Run it, this once.
     Allow {
@@ -46,6 +132,13 @@ pub enum Answer {
         /// For how long they hold.
         keep: Keep,
     },
+    /// Run it, and change what may run.
+    AllowWith {
+        /// Replaces the call's input; judged again from the start.
+        input: Option<Json>,
+        /// The changes, in order.
+        updates: Vec<Update>,
+    },
     /// Do not run it.
     Deny {
         /// Told to the model.
@@ -56,7 +149,7 @@ pub enum Answer {
 }
 
 /// Where a rule that was granted with an answer is kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Keep {
     /// Until the session ends.
     #[default]

@@ -18,6 +18,9 @@ pub enum Mode {
     DontAsk,
     /// Nothing asks, save what rules and the hard floor forbid.
     BypassPermissions,
+    /// As the default, but what would ask asks the agent above. No person can choose it.
+    #[schemars(skip)]
+    Bubble,
 }
 
 /// The judge's answer about one call.
@@ -35,6 +38,9 @@ pub enum Decision {
         because: Reason,
         /// Rules that would answer it for next time.
         suggestions: Vec<Suggestion>,
+        /// Who is asked.
+        #[serde(default)]
+        to: Addressee,
     },
     /// It may not run.
     Deny {
@@ -43,6 +49,17 @@ pub enum Decision {
         /// What the model is told, with the way out where there is one.
         tell_model: String,
     },
+}
+
+/// Who a question goes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Addressee {
+    /// Whoever answers for this session.
+    #[default]
+    User,
+    /// The agent above, which puts it on in its own name.
+    Parent,
 }
 
 /// Why a decision fell as it did.
@@ -174,6 +191,7 @@ impl Mode {
             Self::Plan => "plan",
             Self::DontAsk => "dontAsk",
             Self::BypassPermissions => "bypassPermissions",
+            Self::Bubble => "bubble",
         }
     }
 }

@@ -1,10 +1,11 @@
 //! What every frontend reads: one stream of envelopes, durable events and live ones alike.
 
 use crate::{
-    AgentId, AskId, CallId, Entry, ErrorKind, Intent, Job, Json, Mode, ModelEvent, Reason, SessionId,
-    StopReason, Suggestion, Usage,
+    Access, AgentId, AskId, CallId, Entry, EntryId, ErrorKind, HookNews, Intent, Job, Json, Mode, ModelEvent,
+    Reason, Rule, RuleSource, SessionId, StopReason, Suggestion, Trigger, Usage,
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
 use std::{collections::BTreeMap, path::PathBuf};
 
 /// One event on its way to the frontends.
@@ -54,6 +55,8 @@ pub enum AgentEvent {
         /// The question.
         ask: AskId,
     },
+    /// A hook is at work, or a callback of the host is called.
+    Hook(HookNews),
     /// A command in the background began or ended.
     JobChanged {
         /// The command as it is now.
@@ -76,15 +79,91 @@ pub enum AgentEvent {
         /// What went wrong.
         message: String,
     },
+    /// The model is about to be asked once more within the turn.
+    WentRound(Round),
+    /// The answer to a [`crate::Command::Query`].
+    Answered {
+        /// The question's id.
+        id: String,
+        /// What was asked for, or why it cannot be had.
+        answer: Result<Json, String>,
+    },
+    /// The conversation is being made shorter; that it was is recorded, that it was not is told.
+    Compacting {
+        /// Who wanted it.
+        trigger: Trigger,
+    },
+    /// It was not, and stays as it was.
+    CompactionFailed {
+        /// Why.
+        message: String,
+    },
     /// Something the user should know.
     Notice {
         /// The words.
         text: String,
     },
+    /// The conversation is over and another begins; what follows belongs to that one.
+    Reset {
+        /// The session that begins.
+        to: SessionId,
+        /// The prompt that asked for it.
+        prompt: Option<EntryId>,
+    },
     /// The turn is over.
     TurnEnded(TurnEnd),
     /// The last event: the session is closed and flushed.
     Closed,
+}
+
+/// Why the model is asked once more, and how often that has happened in this turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Round {
+    /// Why.
+    pub why: Why,
+    /// Counts from one.
+    pub times: u32,
+}
+
+/// Why the model is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Why {
+    /// Somebody said something, or a command in the background ended, and a turn began.
+    Prompt,
+    /// Its calls have their results.
+    Results,
+    /// The request failed and is made again.
+    Retry,
+    /// The model would not answer; another is asked instead.
+    Fallback,
+    /// The answer hit the output limit and goes on.
+    OutputLimit,
+    /// A tool on the server's side needs more time.
+    Pause,
+    /// The model would not answer this.
+    Refusal,
+    /// A hook sent it back to work.
+    StopHook,
+    /// The user said something while it worked.
+    Queue,
+    /// The conversation was made shorter.
+    Compaction,
+    /// The budget is nearly used up: the last answer.
+    Closing,
+}
+
+/// What of a budget ran out.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Limit {
+    /// US dollars.
+    Usd(f64),
+    /// Tokens of all kinds.
+    Tokens(u64),
+    /// Seconds of work.
+    Seconds(u64),
+    /// Tool calls.
+    Calls(u64),
 }
 
 /// Facts about the session that a turn starts from.
@@ -98,6 +177,8 @@ pub struct SessionInfo {
     pub mode: Mode,
     /// Names of usable tools.
     pub tools: Vec<String>,
+    /// Names of commands that a prompt may begin with.
+    pub commands: Vec<String>,
     /// Which credential is in use, by name; never its value.
     pub key_source: String,
     /// Where the transcript is written, if it is.
@@ -105,7 +186,7 @@ pub struct SessionInfo {
 }
 
 /// A question about one call.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Ask {
     /// The question's id.
     pub id: AskId,
@@ -121,6 +202,23 @@ pub struct Ask {
     pub because: Reason,
     /// Rules that would answer it for next time.
     pub suggestions: Vec<Suggestion>,
+}
+
+impl Ask {
+    /// What may be remembered with a yes, in the words of hosts and hooks; nothing where nobody can have seen the
+    /// call whole.
+    pub fn offers(&self) -> Vec<Json> {
+        let rules =
+            self.suggestions.iter().filter_map(|one| Rule::parse(&one.rule, RuleSource::Session).ok());
+        let rules = rules.map(|rule| {
+            let rule = json!({"toolName": rule.tool, "ruleContent": rule.pattern});
+            json!({"type": "addRules", "rules": [rule], "behavior": "allow", "destination": "session"})
+        });
+        let is_edit = matches!(self.intent.access, Access::Write { .. }) && !self.suggestions.is_empty();
+        let by_mode = self.because == Reason::Mode { mode: Mode::Default };
+        let accept = json!({"type": "setMode", "mode": "acceptEdits", "destination": "session"});
+        (is_edit && by_mode).then_some(accept).into_iter().chain(rules).collect()
+    }
 }
 
 /// How a turn ended and what it used.
@@ -160,10 +258,10 @@ pub enum TurnOutcome {
         /// The limit.
         limit: u32,
     },
-    /// The money ran out.
+    /// The budget ran out.
     BudgetExhausted {
-        /// The limit in US dollars.
-        limit_usd: f64,
+        /// What of it.
+        limit: Limit,
     },
     /// The user stopped it.
     Interrupted {
@@ -177,6 +275,13 @@ pub enum TurnOutcome {
         /// What kind of failure.
         kind: ErrorKind,
         /// What went wrong and the way out.
+        message: String,
+    },
+    /// The conversation does not fit the model, and nothing more can be taken out of it.
+    PromptTooLong {
+        /// HTTP status, if the model API said so.
+        status: Option<u16>,
+        /// What was tried and the way out.
         message: String,
     },
     /// Something on our side: the log could not be written, a tool was fatal.

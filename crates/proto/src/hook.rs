@@ -2,7 +2,7 @@
 //! each time it did. Matching, running and merging belong to control.
 //! Adding an event: a line in the table here and the place where it fires.
 
-use crate::{CallId, RuleSource, Verdict};
+use crate::{CallId, RuleSource, Usage, Verdict};
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
 
@@ -183,6 +183,9 @@ pub struct HookFiring {
     /// Why the whole run must stop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop: Option<String>,
+    /// Whether it tells how hooks ended that nobody had waited for.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub late: bool,
 }
 
 /// One hook's part in a firing.
@@ -201,6 +204,18 @@ pub struct HookRun {
     /// What was wrong with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
+    /// What it used of a model, if it asked one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spent: Option<Spent>,
+}
+
+/// What a question to a model used.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Spent {
+    /// The model.
+    pub model: String,
+    /// Tokens.
+    pub usage: Usage,
 }
 
 /// How a hook ended.
@@ -227,6 +242,8 @@ pub enum HookEnd {
     Failed,
     /// Nobody waited for it.
     Background,
+    /// Somebody else decided first; it was stopped.
+    Withdrawn,
 }
 
 /// What one hook said about an event.
@@ -360,6 +377,7 @@ impl fmt::Display for HookEnd {
             Self::Babbled => f.write_str("said too much"),
             Self::Failed => f.write_str("failed"),
             Self::Background => f.write_str("in the background"),
+            Self::Withdrawn => f.write_str("somebody else was faster"),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What a call would do, as data: shown to the user, judged by control, scheduled by the
 //! executor, recorded in the transcript. Building one touches nothing.
 
+use crate::Matter;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -60,7 +61,14 @@ pub enum Access {
         /// The kind of agent.
         kind: String,
     },
+    /// Puts something to the user and takes their word for it.
+    Consult(Matter),
 }
+
+/// The longest text that a question shows; what is longer is not shown whole.
+pub const MOST_SHOWN_LINES: usize = 100;
+/// The same in characters.
+pub const MOST_SHOWN_CHARACTERS: usize = 8_000;
 
 /// What a command line touches, as far as that is known before it runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -112,7 +120,8 @@ impl Access {
             Self::Execute { footprint, .. } => {
                 footprint.open || footprint.network || !footprint.writes.is_empty()
             }
-            Self::Write { .. } | Self::Network { .. } | Self::Agent { .. } => true,
+            // What the user said must not be asked a second time.
+            Self::Write { .. } | Self::Network { .. } | Self::Agent { .. } | Self::Consult(_) => true,
         }
     }
 
@@ -120,9 +129,11 @@ impl Access {
     pub fn conflicts_with(&self, other: &Self) -> bool {
         match (self, other) {
             // State such as the todo list is replaced whole, and the table of background commands is
-            // filled by commands; so order matters.
+            // filled by commands; so order matters. And what the user says decides about what follows.
             (Self::Internal, Self::Internal | Self::Execute { .. })
-            | (Self::Execute { .. }, Self::Internal) => true,
+            | (Self::Execute { .. }, Self::Internal)
+            | (Self::Consult(_), _)
+            | (_, Self::Consult(_)) => true,
             (a, b) if a.is_open() || b.is_open() => true,
             (a, b) => {
                 let ((reads, writes), (other_reads, other_writes)) = (a.touched(), b.touched());
@@ -142,7 +153,8 @@ impl Access {
             | Self::Read { .. }
             | Self::Write { .. }
             | Self::Network { .. }
-            | Self::Agent { .. } => false,
+            | Self::Agent { .. }
+            | Self::Consult(_) => false,
         }
     }
 
@@ -152,7 +164,11 @@ impl Access {
             Self::Read { paths } => (paths, &[]),
             Self::Write { paths } => (&[], paths),
             Self::Execute { footprint, .. } => (&footprint.reads, &footprint.writes),
-            Self::Internal | Self::Network { .. } | Self::Mcp { .. } | Self::Agent { .. } => (&[], &[]),
+            Self::Internal
+            | Self::Network { .. }
+            | Self::Mcp { .. }
+            | Self::Agent { .. }
+            | Self::Consult(_) => (&[], &[]),
         }
     }
 
@@ -164,8 +180,38 @@ impl Access {
             | Self::Execute { .. }
             | Self::Network { .. }
             | Self::Mcp { .. }
-            | Self::Agent { .. } => &[],
+            | Self::Agent { .. }
+            | Self::Consult(_) => &[],
         }
+    }
+}
+
+impl Intent {
+    /// What somebody who is asked must have read: the command, the change, the plan.
+    pub fn texts(&self) -> impl Iterator<Item = &str> {
+        let preview = match &self.preview {
+            Preview::None => None,
+            Preview::Text(text) | Preview::Diff(text) => Some(text.as_str()),
+        };
+        let command = match &self.access {
+            Access::Execute { command, .. } => Some(command.as_str()).filter(|text| Some(*text) != preview),
+            Access::Internal
+            | Access::Read { .. }
+            | Access::Write { .. }
+            | Access::Network { .. }
+            | Access::Mcp { .. }
+            | Access::Agent { .. }
+            | Access::Consult(_) => None,
+        };
+        preview.into_iter().chain(command)
+    }
+
+    /// Whether a question can show all of it. What nobody saw whole is allowed once at most.
+    pub fn can_be_shown_whole(&self) -> bool {
+        let fits = |text: &str| {
+            text.lines().count() <= MOST_SHOWN_LINES && text.chars().count() <= MOST_SHOWN_CHARACTERS
+        };
+        self.texts().all(fits)
     }
 }
 

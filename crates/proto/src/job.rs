@@ -1,10 +1,11 @@
 //! Commands that run beside the conversation, as everybody sees them.
 
 use crate::CallId;
+use serde::{Deserialize, Serialize};
 use std::{fmt, path::PathBuf};
 
 /// One command in the background.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Job {
     /// Its id, unique within the session.
     pub id: JobId,
@@ -23,11 +24,11 @@ pub struct Job {
 }
 
 /// Names a [`Job`].
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct JobId(pub String);
 
 /// How far a [`Job`] is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum JobState {
     /// It runs.
     Running,

@@ -64,7 +64,8 @@ pub enum Effort {
 }
 
 /// One step of a model's answer. Blocks may be open side by side; `index` tells them apart.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ModelEvent {
     /// The answer begins.
     Started {
@@ -129,7 +130,8 @@ pub enum ModelEvent {
 }
 
 /// How a block begins.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum BlockStart {
     /// Text follows.
     Text,

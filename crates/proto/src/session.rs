@@ -1,8 +1,8 @@
 //! What is durable about a session: one event a line, enough to rebuild the conversation.
 
 use crate::{
-    Block, CallId, Decision, EntryId, HookRecord, Intent, Json, Mode, StateChange, StopReason, ToolResult,
-    Usage,
+    Block, CacheBreak, CallId, Compaction, Decision, EntryId, Fingerprint, HookRecord, InstructionRecord,
+    Intent, Json, Mode, Section, StateChange, StopReason, ToolResult, Usage,
 };
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -33,7 +33,7 @@ pub enum SessionEvent {
         /// Permission mode.
         mode: Mode,
         /// System prompt sections as sent, so that a resumed request keeps its prefix.
-        system: Vec<String>,
+        system: Vec<Section>,
     },
     /// The user, or somebody for them, said something.
     Prompted {
@@ -41,6 +41,20 @@ pub enum SessionEvent {
         content: Vec<Block>,
         /// Whether it came from Ostler itself and readers should hide it.
         meta: bool,
+    },
+    /// Standing instructions were read from files, for the first time or anew; the model reads them from here on.
+    Instructed {
+        /// Whose, and what of them.
+        record: InstructionRecord,
+    },
+    /// The user gave a command that Ostler itself carries out; the model does not hear of it.
+    Commanded {
+        /// The command's name, without the slash.
+        name: String,
+        /// What followed the name.
+        arguments: String,
+        /// What the user was shown.
+        output: String,
     },
     /// One block of a model's answer is whole.
     Replied {
@@ -69,6 +83,18 @@ pub enum SessionEvent {
         cost_usd: f64,
         /// From request to last event.
         duration_ms: u64,
+        /// Of the request, so that a later process can tell whether it goes on from it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        request: Option<Fingerprint>,
+    },
+    /// A request did not extend the one before it, so that a prompt cache held nothing of what changed.
+    CacheBroken {
+        /// Why.
+        by: CacheBreak,
+        /// How much of the former request must be paid again.
+        bytes: u64,
+        /// What that costs in US dollars beyond what reading it from the cache would have; guessed.
+        est_cost_usd: f64,
     },
     /// An answer broke off before anything had an effect; its blocks and results count for nothing.
     Dropped {
@@ -78,6 +104,12 @@ pub enum SessionEvent {
         reason: String,
         /// Text of the unfinished block, kept for the trace.
         partial: String,
+        /// Tokens as far as they were reported; they are paid for all the same.
+        #[serde(default)]
+        usage: Usage,
+        /// Their price in US dollars.
+        #[serde(default)]
+        cost_usd: f64,
     },
     /// The judge decided about a call.
     Decided {
@@ -127,12 +159,42 @@ pub enum SessionEvent {
     ModelChanged {
         /// The new model.
         model: String,
+        /// Why.
+        #[serde(default)]
+        because: ModelChange,
     },
     /// The conversation goes on from before a prompt; what came after counts for nothing.
     Rewound {
         /// The prompt.
         to: EntryId,
     },
+    /// The last [`SessionEvent::Rewound`] was taken back: the conversation goes on from where it was.
+    RewindUndone,
+    /// The conversation became shorter; what came before stays in the log.
+    Compacted {
+        /// The line that marks the place for public transcript readers.
+        boundary: EntryId,
+        /// What was done.
+        compaction: Compaction,
+    },
+    /// The last compaction counts for nothing: what it took out is back, and what came after it stays.
+    Uncompacted,
+}
+
+/// Why the model changed.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ModelChange {
+    /// The user wanted it.
+    #[default]
+    Asked,
+    /// The one before would not answer; it holds for the rest of the turn.
+    Fallback {
+        /// What the one before said.
+        reason: String,
+    },
+    /// The turn with the fallback is over.
+    Restored,
 }
 
 /// How a call ended.

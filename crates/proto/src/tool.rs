@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use std::{fmt, path::PathBuf};
 
 /// A tool as the model, the registry and the scheduler see it.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolSpec {
     /// Canonical name, e.g. `Read`.
     pub name: String,
@@ -24,7 +24,7 @@ pub struct ToolSpec {
 }
 
 /// What an interrupt does to a running call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Interrupt {
     /// It is dropped at once and cleans up behind itself.
     Cancel,

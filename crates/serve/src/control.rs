@@ -1,16 +1,22 @@
 //! The control protocol: a host's requests and our answers, our questions and a host's answers.
 //! Pure mappings; what is sent and when is `print`'s business.
 
-use crate::frame::COMPATIBLE_VERSION;
+use crate::ask::{TOO_LONG, facts, one_escaped_line};
+use crate::frame::{CAPABILITIES, COMPATIBLE_VERSION};
+use crate::hook;
 use crate::print::About;
-use ostler_proto::{AgentId, Answer, Ask, Command, EntryId, JobId, Json, Keep, Mode, Rule, RuleSource};
+use ostler_proto::{
+    Access, AgentId, Answer, Ask, Change, Command, EntryId, JobId, Json, Keep, Mode, Query, Queued, Rule,
+    RuleSide, RuleSource, Trial, Update,
+};
 use serde_json::json;
+use std::path::PathBuf;
 
 /// What a request of the host leads to.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Served {
-    /// The control response to write.
-    pub(crate) response: Json,
+    /// The control response to write; none when the engine's answer makes it.
+    pub(crate) response: Option<Json>,
     /// What the engine is told.
     pub(crate) command: Option<Command>,
     /// What the log is told.
@@ -24,21 +30,40 @@ pub(crate) struct Served {
 pub(crate) struct Answered {
     /// The answer itself.
     pub(crate) answer: Answer,
-    /// A permission mode the host sets along with it.
-    pub(crate) mode: Option<Mode>,
     /// Parts of the answer that could not be followed.
     pub(crate) notes: Vec<String>,
 }
 
 /// Serves one request. Nothing waits for the engine: a host may ask while a turn runs.
-pub(crate) fn serve(id: &str, request: &Json, about: &About, waiting: &[EntryId]) -> Served {
-    let done =
-        |response: Json| Served { response: success(id, &response), command: None, note: None, ends: false };
+pub(crate) fn serve(id: &str, request: &Json, about: &About) -> Served {
+    let done = |response: Json| Served {
+        response: Some(success(id, &response)),
+        command: None,
+        note: None,
+        ends: false,
+    };
     let refused =
-        |error: &str| Served { response: failure(id, error), command: None, note: None, ends: false };
+        |error: &str| Served { response: Some(failure(id, error)), command: None, note: None, ends: false };
+    let passed_on = |query: Query| Served {
+        response: None,
+        command: Some(Command::Query { id: id.to_owned(), query }),
+        note: None,
+        ends: false,
+    };
     match request["subtype"].as_str().unwrap_or_default() {
-        "initialize" => Served { note: ignored_fields(request), ..done(initialized(request, about)) },
-        "interrupt" => Served { command: Some(Command::Interrupt), ..done(json!({"still_queued": waiting})) },
+        "initialize" => match hook::read(&request["hooks"]) {
+            Ok(lent) => Served {
+                note: ignored_fields(request, &lent.unknown),
+                command: Some(Command::SetHooks(lent.hooks)),
+                ..done(initialized(request, about))
+            },
+            Err(error) => refused(&error),
+        },
+        // Only the engine knows which prompts it has taken up.
+        "interrupt" => {
+            let queued = if request["cancel_queued"] == true { Queued::Cancel } else { Queued::Keep };
+            passed_on(Query::Interrupt { queued })
+        }
         "set_permission_mode" => match allowed_mode(&request["mode"], about) {
             Ok(mode) => Served { command: Some(Command::SetMode(mode)), ..done(json!({"mode": mode})) },
             Err(error) => refused(&error),
@@ -60,26 +85,43 @@ pub(crate) fn serve(id: &str, request: &Json, about: &About, waiting: &[EntryId]
             let command = request["task_id"].as_str().map(|id| Command::StopJob(JobId(id.to_owned())));
             Served { command, ..done(json!({})) }
         }
+        "get_context_usage" => passed_on(Query::Context),
+        "rewind_files" if !about.rewinds_files => {
+            done(json!({"canRewind": false, "error": "File rewinding is not enabled."}))
+        }
+        "rewind_files" => match request["user_message_id"].as_str() {
+            Some(to) => {
+                let trial = if request["dry_run"] == true { Trial::Only } else { Trial::No };
+                passed_on(Query::RewindFiles { to: EntryId::from(to), trial })
+            }
+            None => refused("user_message_id is missing or no text"),
+        },
         "end_session" => Served { ends: true, ..done(json!({})) },
         other => refused(&format!("Unsupported control request subtype: {other}")),
     }
 }
 
+/// The engine's answer to a request that was passed on to it.
+pub(crate) fn answered(id: &str, answer: &Result<Json, String>) -> Json {
+    match answer {
+        Ok(response) => success(id, response),
+        Err(error) => failure(id, error),
+    }
+}
+
+/// Prompts that an answer of the engine says were called off.
+pub(crate) fn called_off(answer: &Result<Json, String>) -> Vec<EntryId> {
+    let ids = answer.as_ref().ok().and_then(|answer| answer["cancelled"].as_array());
+    ids.into_iter().flatten().filter_map(Json::as_str).map(EntryId::from).collect()
+}
+
 /// The question to a host whether a call may run.
 pub(crate) fn can_use_tool(ask: &Ask, agent: Option<&AgentId>) -> Json {
-    let suggestions: Vec<Json> = ask
-        .suggestions
-        .iter()
-        .filter_map(|suggestion| Rule::parse(&suggestion.rule, RuleSource::Session).ok())
-        .map(|rule| {
-            let rule = json!({"toolName": rule.tool, "ruleContent": rule.pattern});
-            json!({"type": "addRules", "rules": [rule], "behavior": "allow", "destination": "session"})
-        })
-        .collect();
     let mut request = json!({
         "subtype": "can_use_tool", "tool_name": ask.tool, "input": ask.input, "tool_use_id": ask.call,
-        "permission_suggestions": suggestions, "display_name": ask.tool, "title": ask.intent.title,
-        "description": ask.intent.title, "decision_reason": ask.because.to_string(),
+        "permission_suggestions": ask.offers(), "display_name": ask.tool,
+        "title": one_escaped_line(&ask.intent.title), "description": description(ask),
+        "decision_reason": one_escaped_line(&ask.because.to_string()),
     });
     if let Some(path) = ask.intent.access.paths().first() {
         request["blocked_path"] = json!(path.target);
@@ -88,6 +130,17 @@ pub(crate) fn can_use_tool(ask: &Ask, agent: Option<&AgentId>) -> Json {
         request["agent_id"] = json!(agent);
     }
     json!({"type": "control_request", "request_id": ask.id.to_string(), "request": request})
+}
+
+/// What the call would do, where, and where its paths really lead.
+fn description(ask: &Ask) -> String {
+    let facts = facts(ask).into_iter().map(|(name, value)| format!("{name}: {}", one_escaped_line(&value)));
+    let mut lines = vec![one_escaped_line(&ask.intent.title)];
+    lines.extend(facts);
+    if !ask.intent.can_be_shown_whole() && !matches!(ask.intent.access, Access::Consult(_)) {
+        lines.push(TOO_LONG.to_owned());
+    }
+    lines.join("\n")
 }
 
 /// Tells a host that its answer is no longer needed.
@@ -99,7 +152,6 @@ pub(crate) fn cancel(request_id: &str) -> Json {
 pub(crate) fn answer(response: &Result<Json, String>, ask: &Ask, about: &About) -> Answered {
     let deny = |message: &str, interrupt| Answered {
         answer: Answer::Deny { message: message.to_owned(), interrupt },
-        mode: None,
         notes: Vec::new(),
     };
     let response = match response {
@@ -117,36 +169,52 @@ pub(crate) fn answer(response: &Result<Json, String>, ask: &Ask, about: &About) 
 }
 
 fn allowed(response: &Json, ask: &Ask, about: &About) -> Answered {
-    let (mut rules, mut mode, mut notes, mut keep) = (Vec::new(), None, Vec::new(), Keep::Session);
+    let (mut updates, mut notes) = (Vec::new(), Vec::new());
     for update in response["updatedPermissions"].as_array().into_iter().flatten() {
-        match (update["type"].as_str(), update["behavior"].as_str()) {
-            (Some("addRules"), Some("allow")) => {
-                keep = destination(&update["destination"]);
-                for rule in update["rules"].as_array().into_iter().flatten() {
-                    match rule_text(rule) {
-                        Ok(rule) => rules.push(rule),
-                        Err(error) => notes.push(error),
-                    }
-                }
-            }
-            (Some("setMode"), _) => match allowed_mode(&update["mode"], about) {
-                Ok(wanted) => mode = Some(wanted),
-                Err(error) => notes.push(error),
-            },
-            (kind, _) => notes.push(format!("permission update '{}' is not supported", kind.unwrap_or("?"))),
+        match read_update(update, about, &mut notes) {
+            Ok(update) => updates.push(update),
+            Err(problem) => notes.push(problem),
         }
     }
     // Hosts repeat the input even when they leave it alone; only a real change is judged again.
     let changed = response.get("updatedInput").filter(|input| input.is_object() && **input != ask.input);
-    if changed.is_some() && !rules.is_empty() {
-        notes.push("rules were not added because the input was changed too".to_owned());
-    }
-    let answer = match changed {
-        Some(input) => Answer::Allow { input: Some(input.clone()) },
-        None if rules.is_empty() => Answer::Allow { input: None },
-        None => Answer::AllowAlways { rules, keep },
+    let input = changed.cloned();
+    let answer =
+        if updates.is_empty() { Answer::Allow { input } } else { Answer::AllowWith { input, updates } };
+    Answered { answer, notes }
+}
+
+fn read_update(update: &Json, about: &About, notes: &mut Vec<String>) -> Result<Update, String> {
+    let kind = update["type"].as_str().unwrap_or("?");
+    let keep = destination(&update["destination"]);
+    let change = match kind {
+        "addRules" | "addDirectories" => Change::Add,
+        "replaceRules" => Change::Replace,
+        "removeRules" | "removeDirectories" => Change::Remove,
+        "setMode" => return Ok(Update::Mode { mode: allowed_mode(&update["mode"], about)?, keep }),
+        _ => return Err(format!("permission update '{kind}' is not supported")),
     };
-    Answered { answer, mode, notes }
+    if kind.ends_with("Directories") {
+        let named = update["directories"].as_array().into_iter().flatten().filter_map(Json::as_str);
+        return Ok(Update::Directories { change, directories: named.map(PathBuf::from).collect(), keep });
+    }
+    let side = match update["behavior"].as_str() {
+        Some("allow") => RuleSide::Allow,
+        Some("ask") => RuleSide::Ask,
+        Some("deny") => RuleSide::Deny,
+        other => return Err(format!("{kind}: unknown behavior '{}'", other.unwrap_or("?"))),
+    };
+    let mut rules = Vec::new();
+    for rule in update["rules"].as_array().into_iter().flatten() {
+        match rule_text(rule) {
+            Ok(rule) => rules.push(rule),
+            Err(problem) => notes.push(problem),
+        }
+    }
+    if rules.is_empty() && change != Change::Replace {
+        return Err(format!("{kind}: no rule in it can be read"));
+    }
+    Ok(Update::Rules { change, side, rules, keep })
 }
 
 /// Where a host wants rules kept; what is not known lasts least.
@@ -185,22 +253,32 @@ fn initialized(request: &Json, about: &About) -> Json {
             json!({"value": model.value, "displayName": model.display_name, "description": model.description})
         })
         .collect();
+    let commands: Vec<Json> = about
+        .commands
+        .iter()
+        .map(|command| {
+            json!({"name": command.name, "description": command.description, "argumentHint": command.argument_hint})
+        })
+        .collect();
     let mut response = json!({
-        "commands": [], "agents": [], "models": models, "account": {},
+        "commands": commands, "agents": [], "models": models, "account": {},
         "output_style": "default", "available_output_styles": ["default"],
-        "capabilities": ["interrupt_receipt_v1"], "pid": std::process::id(),
+        "capabilities": CAPABILITIES, "pid": std::process::id(),
         "claude_code_version": COMPATIBLE_VERSION, "ostler_version": about.version,
+        "hook_on_failure_supported": true,
     });
     if is_given(&request["hooks"]) {
-        response["hooks_applied"] = json!(false);
+        response["hooks_applied"] = json!(about.hears_callbacks);
     }
     response
 }
 
 /// A host must be able to find out that part of what it asked for will not happen.
-fn ignored_fields(request: &Json) -> Option<String> {
-    let fields = request.as_object()?.iter().filter(|(key, value)| *key != "subtype" && is_given(value));
-    let names: Vec<&str> = fields.map(|(key, _)| key.as_str()).collect();
+fn ignored_fields(request: &Json, unknown_events: &[String]) -> Option<String> {
+    let is_known = |key: &str| ["subtype", "hooks"].contains(&key);
+    let fields = request.as_object()?.iter().filter(|(key, value)| !is_known(key) && is_given(value));
+    let mut names: Vec<String> = fields.map(|(key, _)| key.clone()).collect();
+    names.extend(unknown_events.iter().map(|event| format!("hooks.{event}")));
     (!names.is_empty()).then(|| format!("initialize: not supported and ignored: {}", names.join(", ")))
 }
 
@@ -266,20 +344,89 @@ mod tests {
         let rules = json!([{"toolName": "Bash", "ruleContent": "echo (a)"}, {"toolName": "Read"}, {"toolName": "a b"}]);
         let updates =
             json!([{"type": "addRules", "behavior": "allow", "rules": rules}, {"type": "addDirectories"}]);
-        let expect = Answer::AllowAlways {
+        let update = Update::Rules {
+            change: Change::Add,
+            side: RuleSide::Allow,
             rules: vec!["Bash(echo \\(a\\))".into(), "Read".into()],
             keep: Keep::Session,
         };
+        let directories =
+            Update::Directories { change: Change::Add, directories: vec![], keep: Keep::Session };
+        let expect = Answer::AllowWith { input: None, updates: vec![update, directories] };
         let notes = check(json!({"behavior": "allow", "updatedPermissions": updates}), &expect);
-        assert_eq!(notes.len(), 2, "{notes:?}");
+        assert_eq!(notes.len(), 1, "{notes:?}");
+    }
+
+    #[test]
+    fn every_kind_of_update_is_read() {
+        let rules = json!([{"toolName": "Read"}]);
+        for (kind, behavior, destination, expect) in [
+            ("addRules", "deny", "userSettings", Ok((Change::Add, RuleSide::Deny, Keep::User))),
+            ("addRules", "ask", "localSettings", Ok((Change::Add, RuleSide::Ask, Keep::Local))),
+            (
+                "replaceRules",
+                "allow",
+                "projectSettings",
+                Ok((Change::Replace, RuleSide::Allow, Keep::Project)),
+            ),
+            ("removeRules", "allow", "session", Ok((Change::Remove, RuleSide::Allow, Keep::Session))),
+            ("removeRules", "maybe", "session", Err("unknown behavior 'maybe'")),
+            ("inventRules", "allow", "session", Err("'inventRules' is not supported")),
+        ] {
+            let update =
+                json!({"type": kind, "behavior": behavior, "destination": destination, "rules": rules});
+            match (read_update(&update, &About::default(), &mut Vec::new()), expect) {
+                (Ok(found), Ok((change, side, keep))) => {
+                    assert_eq!(found, Update::Rules { change, side, rules: vec!["Read".into()], keep });
+                }
+                (Err(found), Err(part)) => assert!(found.contains(part), "{found}"),
+                (found, expect) => panic!("{kind}: {found:?} instead of {expect:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_question_describes_what_it_is_about() {
+        let mut ask = ask();
+        let cwd = "/w\u{202e}".into();
+        let footprint = ostler_proto::Footprint {
+            writes: vec![ostler_proto::PathFact {
+                requested: "/w/l".into(),
+                hops: vec![],
+                target: "/etc/x".into(),
+                exists: true,
+            }],
+            ..ostler_proto::Footprint::default()
+        };
+        ask.intent.access = Access::Execute { command: "x\n".repeat(500), cwd, footprint };
+        let request = can_use_tool(&ask, None);
+        let expect = format!(
+            "make\nin: /w\\u{{202e}}\nlink: /w/l -> /etc/x\nasked because of: nobody could answer\n{TOO_LONG}"
+        );
+        assert_eq!(request["request"]["description"], expect);
+    }
+
+    #[test]
+    fn files_are_put_back_for_hosts_that_said_so_before() {
+        let request = json!({"subtype": "rewind_files", "user_message_id": "u"});
+        let refused = serve("1", &request, &About::default());
+        assert!(refused.command.is_none());
+        let response = refused.response.unwrap();
+        assert_eq!(response["response"]["response"]["error"], "File rewinding is not enabled.");
+        let about = About { rewinds_files: true, ..About::default() };
+        let query = Query::RewindFiles { to: EntryId::from("u"), trial: Trial::No };
+        let passed_on = Some(Command::Query { id: "1".to_owned(), query });
+        assert_eq!(serve("1", &request, &about).command, passed_on);
     }
 
     #[test]
     fn bypass_needs_its_flag_wherever_it_comes_from() {
         let updates = json!([{"type": "setMode", "mode": "bypassPermissions", "destination": "session"}]);
         let response = Ok(json!({"behavior": "allow", "updatedPermissions": updates}));
-        assert_eq!(answer(&response, &ask(), &About::default()).mode, None);
+        let refused = answer(&response, &ask(), &About::default());
+        assert_eq!((refused.answer, refused.notes.len()), (Answer::Allow { input: None }, 1));
         let about = About { bypass_allowed: true, ..About::default() };
-        assert_eq!(answer(&response, &ask(), &about).mode, Some(Mode::BypassPermissions));
+        let updates = vec![Update::Mode { mode: Mode::BypassPermissions, keep: Keep::Session }];
+        assert_eq!(answer(&response, &ask(), &about).answer, Answer::AllowWith { input: None, updates });
     }
 }

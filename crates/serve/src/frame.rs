@@ -1,12 +1,14 @@
 //! Envelopes as stream-json frames: one exhaustive mapping, plus the little that a frame needs to know of
 //! its predecessors. Field names here are a wire format and stay as they are.
 
+use crate::hook;
 use crate::partial::Partial;
 use crate::print::{StateFrames, StreamOptions};
-use crate::result::{api_error, result};
+use crate::result::{again, api_error, result};
 use ostler_proto::{
-    AgentEvent, Block, CallId, Decision, Entry, EntryId, Envelope, ErrorKind, Job, JobState, Json,
-    ModelEvent, Reason, SessionEvent, SessionId, SessionInfo, ToolResult, TurnEnd, TurnOutcome, Usage,
+    AgentEvent, Block, CallId, Compaction, Decision, Entry, EntryId, Envelope, ErrorKind, HookEvent,
+    HookNews, Job, JobState, Json, ModelEvent, Reason, Round, SessionEvent, SessionId, SessionInfo,
+    ToolResult, TurnEnd, TurnOutcome, Usage,
 };
 use serde_json::json;
 use std::collections::HashMap;
@@ -15,12 +17,17 @@ use uuid::Uuid;
 /// The protocol generation we speak, in the numbers hosts compare with.
 pub(crate) const COMPATIBLE_VERSION: &str = "2.1.325";
 
+/// What a host may count on beyond the protocol itself.
+pub(crate) const CAPABILITIES: [&str; 2] = ["interrupt_receipt_v1", "interrupt_cancel_queued_v1"];
+
 /// What a host is told about what it asked to be told.
 pub(crate) struct Framer {
     options: StreamOptions,
     version: String,
     session: SessionId,
     in_turn: bool,
+    /// What the last turn started from.
+    info: Option<SessionInfo>,
     /// Frames that came between turns; they follow the next init, which must be first.
     early: Vec<Json>,
     /// The first prompt of the turn.
@@ -51,6 +58,7 @@ impl Framer {
             version,
             session: SessionId(String::new()),
             in_turn: false,
+            info: None,
             early: Vec::new(),
             prompt: None,
             woken: false,
@@ -86,14 +94,27 @@ impl Framer {
                 ));
                 frames
             }
+            AgentEvent::WentRound(round) => self.went_round(*round).into_iter().collect(),
             AgentEvent::Notice { text } => {
                 let frame = self.system("informational", json!({"content": text, "level": "notice"}));
                 self.in_turn_only(vec![frame])
             }
             AgentEvent::JobChanged { job, at_ms } => self.job_changed(job, *at_ms),
+            AgentEvent::Compacting { .. } => vec![self.system("status", json!({"status": "compacting"}))],
+            AgentEvent::CompactionFailed { message } => vec![self.system(
+                "status",
+                json!({"status": null, "compact_result": "failed", "compact_error": message}),
+            )],
+            AgentEvent::Hook(news) => self.hook(news),
+            AgentEvent::Reset { to, prompt } => {
+                self.jobs.clear();
+                vec![json!({"type": "conversation_reset", "new_conversation_id": to, "trigger": "clear",
+                    "user_message_uuid": prompt, "session_id": self.session, "uuid": to})]
+            }
             // Questions travel as control requests; running calls show only their results.
             AgentEvent::Asked(_)
             | AgentEvent::AskWithdrawn { .. }
+            | AgentEvent::Answered { .. }
             | AgentEvent::CallStarted { .. }
             | AgentEvent::CallProgress { .. }
             | AgentEvent::Closed => Vec::new(),
@@ -118,28 +139,73 @@ impl Framer {
 
     fn turn_started(&mut self, info: &SessionInfo) -> Vec<Json> {
         self.in_turn = true;
+        let mut frames: Vec<Json> = self.state(SessionState::Running).into_iter().collect();
+        frames.push(self.init(info));
+        frames.append(&mut self.early);
+        self.info = Some(info.clone());
+        frames
+    }
+
+    /// What the session is made of, for hosts that just met it or must look again.
+    fn init(&self, info: &SessionInfo) -> Json {
         let tools: Vec<&str> =
             info.tools.iter().map(|tool| if tool == "Agent" { "Task" } else { tool.as_str() }).collect();
-        let init = self.system(
+        self.system(
             "init",
             json!({
                 "cwd": info.cwd, "tools": tools, "mcp_servers": [], "model": info.model,
-                "permissionMode": info.mode, "slash_commands": [], "apiKeySource": info.key_source,
+                "permissionMode": info.mode, "slash_commands": info.commands, "apiKeySource": info.key_source,
                 "claude_code_version": COMPATIBLE_VERSION, "ostler_version": self.version,
                 "output_style": "default", "agents": [], "skills": [], "plugins": [],
-                "capabilities": ["interrupt_receipt_v1"],
+                "capabilities": CAPABILITIES,
+            }),
+        )
+    }
+
+    /// A host that reads on from here has all the model has.
+    fn compacted(&self, entry: &Entry, boundary: &EntryId, compaction: &Compaction) -> Vec<Json> {
+        let mut frames = vec![self.system("status", json!({"status": null, "compact_result": "success"}))];
+        let Compaction { trigger, pre_tokens, post_tokens, duration_ms, carried, pruned, .. } = compaction;
+        if carried.is_empty() {
+            let text = format!(
+                "{} old results were set aside to save room: about {pre_tokens} tokens became about {post_tokens}",
+                pruned.len()
+            );
+            frames.push(self.system("informational", json!({"content": text, "level": "notice"})));
+            return frames;
+        }
+        let mut mark = self.system(
+            "compact_boundary",
+            json!({
+                "compact_metadata": {"trigger": trigger, "pre_tokens": pre_tokens, "post_tokens": post_tokens,
+                    "duration_ms": duration_ms},
+                "logical_parent_uuid": entry.parent,
             }),
         );
-        let mut frames: Vec<Json> = self.state(SessionState::Running).into_iter().collect();
-        frames.push(init);
-        frames.append(&mut self.early);
+        mark["uuid"] = json!(boundary);
+        frames.push(mark);
+        frames.extend(self.info.as_ref().map(|info| self.init(info)));
+        let mut summary = self.entry_frame("user", entry, json!({"role": "user", "content": carried}));
+        summary["isSynthetic"] = json!(true);
+        summary["isCompactSummary"] = json!(true);
+        frames.push(summary);
         frames
     }
 
     fn turn_ended(&mut self, end: &TurnEnd) -> Vec<Json> {
         let mut frames = self.aborted();
-        if let TurnOutcome::ApiError { status, kind, message } = &end.outcome {
-            frames.push(self.api_failure(*status, *kind, message));
+        match &end.outcome {
+            TurnOutcome::ApiError { status, kind, message } => {
+                frames.push(self.api_failure(*status, *kind, message));
+            }
+            TurnOutcome::PromptTooLong { status, message } => {
+                frames.push(self.api_failure(*status, ErrorKind::InvalidRequest, message));
+            }
+            TurnOutcome::Completed
+            | TurnOutcome::MaxTurns { .. }
+            | TurnOutcome::BudgetExhausted { .. }
+            | TurnOutcome::Interrupted { .. }
+            | TurnOutcome::Failed { .. } => {}
         }
         let prompt = self.prompt.take();
         let mut result = result(end, &self.session, prompt.as_ref());
@@ -156,8 +222,21 @@ impl Framer {
     fn recorded(&mut self, entry: &Entry) -> Vec<Json> {
         match &entry.event {
             SessionEvent::Prompted { content, meta: false } => {
-                self.prompt.get_or_insert_with(|| entry.id.clone());
+                if self.in_turn {
+                    self.prompt.get_or_insert_with(|| entry.id.clone());
+                }
                 if self.options.replay_user { vec![self.replay(entry, content)] } else { Vec::new() }
+            }
+            SessionEvent::Commanded { output, .. } => {
+                self.prompt.get_or_insert_with(|| entry.id.clone());
+                let block = Block::text(output.clone());
+                let answer = Answer {
+                    id: entry.id.as_str(),
+                    model: "<synthetic>",
+                    block: &block,
+                    usage: Usage::default(),
+                };
+                vec![self.entry_frame("assistant", entry, answer.to_json())]
             }
             SessionEvent::Replied { message, model, request, block, usage } => {
                 if let Block::ToolUse(call) = block {
@@ -197,16 +276,45 @@ impl Framer {
                 vec![self.system("status", json!({"status": null, "permissionMode": mode}))]
             }
             SessionEvent::Dropped { .. } => self.aborted(),
+            SessionEvent::Compacted { boundary, compaction } => self.compacted(entry, boundary, compaction),
             SessionEvent::Prompted { meta: true, .. } => {
                 self.woken |= self.prompt.is_none();
                 Vec::new()
             }
             SessionEvent::Opened { .. }
             | SessionEvent::Sampled { .. }
+            | SessionEvent::CacheBroken { .. }
             | SessionEvent::Hooked { .. }
+            | SessionEvent::Instructed { .. }
             | SessionEvent::ModelChanged { .. }
-            | SessionEvent::Rewound { .. } => Vec::new(),
+            | SessionEvent::Rewound { .. }
+            | SessionEvent::RewindUndone
+            | SessionEvent::Uncompacted => Vec::new(),
         }
+    }
+
+    /// Why the model is asked again, where nothing else tells.
+    fn went_round(&self, round: Round) -> Option<Json> {
+        let text = again(round)?;
+        Some(self.system(
+            "informational",
+            json!({"content": text, "level": "notice", "reason": round.why, "attempt": round.times}),
+        ))
+    }
+
+    /// A hook at work, where the host wants to see it. Callbacks travel as control requests.
+    fn hook(&mut self, news: &HookNews) -> Vec<Json> {
+        let (subtype, running, fields) = match news {
+            HookNews::Started(running) => ("hook_started", running, hook::started(running)),
+            HookNews::Ended(running, output) => ("hook_response", running, hook::ended(running, output)),
+            HookNews::Called(_) | HookNews::Withdrawn(_) => return Vec::new(),
+        };
+        let is_always_shown = matches!(running.event, HookEvent::SessionStart | HookEvent::Setup);
+        if !(is_always_shown || self.options.hook_events) {
+            return Vec::new();
+        }
+        let frame = self.system(subtype, fields);
+        self.in_turn_only(vec![frame])
     }
 
     /// A job's start, or its end twice over: hosts follow either the updates or the notifications.

@@ -4,13 +4,17 @@
 use crate::ask::{choices, question, typed};
 use crate::cap;
 use crate::control::{self, Served};
+use crate::form::{Filled, Form};
 use crate::frame::SessionState;
+use crate::hook::{self, Calls};
 use crate::line::{Line, from_line};
 use crate::print::{About, Asks, Input, Print};
 use crate::queue::Queue;
 use crate::result::exit_code;
 use crate::screen::Screen;
-use ostler_proto::{AgentEvent, AgentId, Answer, Ask, AskId, Block, Command, EntryId, Envelope};
+use ostler_proto::{
+    AgentEvent, AgentId, Answer, Ask, AskId, Block, Command, EntryId, Envelope, HookCall, HookNews, Wording,
+};
 use std::collections::VecDeque;
 use tokio::io::AsyncWrite;
 use tokio::sync::mpsc;
@@ -31,6 +35,10 @@ pub(crate) struct Frontend<W, E> {
     queue: Queue,
     /// Questions without an answer, oldest first.
     open: VecDeque<Ask>,
+    /// Callbacks without an answer.
+    callbacks: Calls,
+    /// What a person has answered so far of the oldest, if it has several parts.
+    form: Option<Form>,
     lines_read: u64,
     input_ended: bool,
     /// Whether the engine was told to stop because nobody reads.
@@ -57,20 +65,22 @@ impl<W: AsyncWrite + Unpin, E: AsyncWrite + Unpin> Frontend<W, E> {
             outbox: VecDeque::new(),
             queue: Queue::default(),
             open: VecDeque::new(),
+            callbacks: Calls::default(),
+            form: None,
             lines_read: 0,
             input_ended: false,
             stopped: false,
             exit: None,
         };
         if let Input::Prompt(content) = print.input {
-            frontend.prompt(content, EntryId(Uuid::new_v4().to_string()));
+            frontend.prompt(content, EntryId(Uuid::new_v4().to_string()), Wording::Typed);
         }
         frontend
     }
 
-    fn prompt(&mut self, content: Vec<Block>, id: EntryId) {
+    fn prompt(&mut self, content: Vec<Block>, id: EntryId, wording: Wording) {
         self.queue.sent(id.clone());
-        self.outbox.push_back(Command::Prompt { content, id: Some(id) });
+        self.outbox.push_back(Command::Prompt { content, id: Some(id), wording });
     }
 
     /// Sends the oldest command now that there is room, or nowhere if there never will be.
@@ -111,14 +121,29 @@ impl<W: AsyncWrite + Unpin, E: AsyncWrite + Unpin> Frontend<W, E> {
                     self.screen.state(SessionState::Idle).await;
                 }
             }
+            AgentEvent::Hook(HookNews::Called(call)) => self.called(call).await,
+            AgentEvent::Hook(HookNews::Withdrawn(id)) => {
+                if self.callbacks.withdrawn(*id) {
+                    self.screen.frame(&control::cancel(&id.to_string())).await;
+                }
+            }
+            AgentEvent::Answered { id, answer } => {
+                self.queue.called_off(&control::called_off(answer));
+                self.screen.frame(&control::answered(id, answer)).await;
+            }
             AgentEvent::TurnStarted(_)
             | AgentEvent::Recorded(_)
             | AgentEvent::Requesting
+            | AgentEvent::WentRound(_)
             | AgentEvent::Delta(_)
             | AgentEvent::CallStarted { .. }
             | AgentEvent::CallProgress { .. }
+            | AgentEvent::Hook(HookNews::Started(_) | HookNews::Ended(..))
             | AgentEvent::JobChanged { .. }
+            | AgentEvent::Reset { .. }
             | AgentEvent::Retrying { .. }
+            | AgentEvent::Compacting { .. }
+            | AgentEvent::CompactionFailed { .. }
             | AgentEvent::Notice { .. }
             | AgentEvent::TurnEnded(_)
             | AgentEvent::Closed => {}
@@ -132,7 +157,7 @@ impl<W: AsyncWrite + Unpin, E: AsyncWrite + Unpin> Frontend<W, E> {
             Asks::Terminal => {
                 self.open.push_back(ask.clone());
                 if self.open.len() == 1 {
-                    self.screen.ask(&question(ask)).await;
+                    self.ask_next().await;
                 }
             }
             Asks::ControlProtocol => {
@@ -146,6 +171,16 @@ impl<W: AsyncWrite + Unpin, E: AsyncWrite + Unpin> Frontend<W, E> {
                 self.screen.state(SessionState::RequiresAction).await;
                 self.screen.frame(&request).await;
             }
+        }
+    }
+
+    async fn called(&mut self, call: &HookCall) {
+        if self.input_ended {
+            return self.outbox.push_back(hook::gone(call.id));
+        }
+        match self.callbacks.call(call) {
+            Ok(frame) => self.screen.frame(&frame).await,
+            Err(answer) => self.outbox.push_back(answer),
         }
     }
 
@@ -177,36 +212,47 @@ impl<W: AsyncWrite + Unpin, E: AsyncWrite + Unpin> Frontend<W, E> {
 
     async fn typed(&mut self, line: &[u8]) {
         let Some(ask) = self.open.front() else { return };
-        let Some(answer) = typed(&String::from_utf8_lossy(line), ask) else {
-            let again = choices(ask);
-            return self.screen.ask(&again).await;
+        let (id, line) = (ask.id, String::from_utf8_lossy(line));
+        let filled = match &mut self.form {
+            Some(form) => match form.typed(&line) {
+                Filled::Done(answer) => Ok(answer),
+                Filled::Ask => Err(form.question()),
+            },
+            None => typed(&line, ask).ok_or_else(|| choices(ask)),
         };
-        let id = ask.id;
+        let answer = match filled {
+            Ok(answer) => answer,
+            Err(again) => return self.screen.ask(&again).await,
+        };
         self.open.pop_front();
         self.answer(id, answer);
         self.ask_next().await;
     }
 
     async fn ask_next(&mut self) {
+        self.form = self.open.front().and_then(Form::of);
         if let Some(ask) = self.open.front() {
-            let question = question(ask);
-            self.screen.ask(&question).await;
+            let shown = self.form.as_ref().map_or_else(|| question(ask), Form::question);
+            self.screen.ask(&shown).await;
         }
     }
 
     async fn heard(&mut self, line: Result<Vec<u8>, String>) {
         match line.and_then(|line| from_line(&line)) {
-            Ok(Line::User { content, id }) => self.prompt(content, id),
+            Ok(Line::User { content, id, wording }) => self.prompt(content, id, wording),
+            Ok(Line::Aside { content, id }) => {
+                self.outbox.push_back(Command::Append { content, id: Some(id) });
+            }
             Ok(Line::Request { id, request }) => {
-                let served = control::serve(&id, &request, &self.about, self.queue.waiting());
+                let served = control::serve(&id, &request, &self.about);
                 self.serve(served).await;
             }
             Ok(Line::Response { id, response }) => {
+                self.outbox.extend(self.callbacks.answered(&id, &response));
                 let position = self.open.iter().position(|ask| ask.id.to_string() == id);
                 // An answer may cross its cancellation on the way.
                 if let Some(ask) = position.and_then(|position| self.open.remove(position)) {
                     let answered = control::answer(&response, &ask, &self.about);
-                    self.outbox.extend(answered.mode.map(Command::SetMode));
                     self.answer(ask.id, answered.answer);
                     for note in answered.notes {
                         self.screen.note(&note).await;
@@ -223,7 +269,9 @@ impl<W: AsyncWrite + Unpin, E: AsyncWrite + Unpin> Frontend<W, E> {
     }
 
     async fn serve(&mut self, served: Served) {
-        self.screen.frame(&served.response).await;
+        if let Some(response) = &served.response {
+            self.screen.frame(response).await;
+        }
         self.outbox.extend(served.command);
         if let Some(note) = served.note {
             self.screen.note(&note).await;
@@ -245,6 +293,7 @@ impl<W: AsyncWrite + Unpin, E: AsyncWrite + Unpin> Frontend<W, E> {
         for ask in std::mem::take(&mut self.open) {
             self.answer(ask.id, nobody());
         }
+        self.outbox.extend(self.callbacks.closed());
         if self.is_dialogue {
             self.outbox.push_back(Command::Close);
         }

@@ -1,7 +1,7 @@
 //! What a host writes to us: lines out of a pipe, and each line as what it says. A line may hold anything,
 //! so nothing here trusts its shape and nothing ends the dialogue.
 
-use ostler_proto::{Block, EntryId, Json};
+use ostler_proto::{Block, EntryId, Json, Wording};
 use serde::Deserialize;
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 use uuid::Uuid;
@@ -13,7 +13,9 @@ const LONGEST_LINE: usize = 64 * 1024 * 1024;
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Line {
     /// The user says something.
-    User { content: Vec<Block>, id: EntryId },
+    User { content: Vec<Block>, id: EntryId, wording: Wording },
+    /// Something to add to the conversation, without a turn.
+    Aside { content: Vec<Block>, id: EntryId },
     /// The host asks something of us.
     Request { id: String, request: Json },
     /// The host answers a request of ours; an error is its text.
@@ -64,9 +66,6 @@ fn text(value: &Json, key: &str) -> Result<String, String> {
 }
 
 fn user(value: &Json) -> Result<Line, String> {
-    if value["shouldQuery"] == false {
-        return Err("a user message with shouldQuery false is not supported".to_owned());
-    }
     let content = match &value["message"]["content"] {
         Json::String(text) => vec![Block::text(text.clone())],
         Json::Array(blocks) => blocks.iter().map(user_block).collect::<Result<_, _>>()?,
@@ -81,7 +80,11 @@ fn user(value: &Json) -> Result<Line, String> {
     }
     let own_id = value["uuid"].as_str().and_then(|text| Uuid::parse_str(text).ok());
     let id = own_id.unwrap_or_else(Uuid::new_v4).to_string();
-    Ok(Line::User { content, id: EntryId(id) })
+    if value["shouldQuery"] == false {
+        return Ok(Line::Aside { content, id: EntryId(id) });
+    }
+    let wording = if value["client_composed"] == true { Wording::Verbatim } else { Wording::Typed };
+    Ok(Line::User { content, id: EntryId(id), wording })
 }
 
 fn user_block(value: &Json) -> Result<Block, String> {
@@ -147,14 +150,24 @@ mod tests {
         let id = "7d3f1b53-8c1c-4b0c-9c62-0f4f3a1c0a11";
         let line =
             json!({"type": "user", "uuid": id, "message": {"role": "user", "content": "hi"}}).to_string();
-        let expected = Line::User { content: vec![Block::text("hi")], id: id.into() };
+        let expected =
+            Line::User { content: vec![Block::text("hi")], id: id.into(), wording: Wording::Typed };
         assert_eq!(from_line(line.as_bytes()), Ok(expected));
         let blocks = json!([{"type": "text", "text": ""}, {"type": "text", "text": "a"},
             {"type": "image", "source": {"type": "url", "url": "u"}}]);
         let line = json!({"type": "user", "uuid": "../x", "message": {"content": blocks}}).to_string();
-        let Ok(Line::User { content, id }) = from_line(line.as_bytes()) else { panic!("no user message") };
+        let Ok(Line::User { content, id, .. }) = from_line(line.as_bytes()) else {
+            panic!("no user message")
+        };
         assert_eq!(content.len(), 2);
         assert!(Uuid::parse_str(id.as_str()).is_ok(), "an id that is none is replaced");
+    }
+
+    #[test]
+    fn a_message_that_asks_for_nothing_is_an_aside() {
+        let line = r#"{"type":"user","shouldQuery":false,"message":{"content":"x"}}"#;
+        let Ok(Line::Aside { content, .. }) = from_line(line.as_bytes()) else { panic!("no aside") };
+        assert_eq!(content, vec![Block::text("x")]);
     }
 
     #[test]
@@ -165,7 +178,6 @@ mod tests {
         check_refused(r#"{"type":"user"}"#, "message.content");
         check_refused(r#"{"type":"user","message":{"content":""}}"#, "empty");
         check_refused(r#"{"type":"user","message":{"content":[{"type":"tool_use"}]}}"#, "'tool_use'");
-        check_refused(r#"{"type":"user","shouldQuery":false,"message":{"content":"x"}}"#, "shouldQuery");
         check_refused(r#"{"type":"control_request","request":{}}"#, "request_id");
         assert_eq!(from_line(b" \r"), Ok(Line::Blank));
     }

@@ -4,7 +4,7 @@
 
 use crate::frontend::Frontend;
 use crate::line::Lines;
-use ostler_proto::{AgentEvent, Block, Command, Envelope};
+use ostler_proto::{AgentEvent, Block, Command, CommandInfo, Envelope};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
 
@@ -64,6 +64,8 @@ pub struct StreamOptions {
     pub include_partial: bool,
     /// User messages echoed when they are recorded.
     pub replay_user: bool,
+    /// Hooks at work, for all events.
+    pub hook_events: bool,
     /// Changes of the session's state.
     pub session_state: StateFrames,
 }
@@ -100,8 +102,14 @@ pub struct About {
     pub model: String,
     /// Models a host may choose from.
     pub models: Vec<ModelChoice>,
+    /// Commands a prompt may begin with.
+    pub commands: Vec<CommandInfo>,
+    /// Whether a host may have files put back.
+    pub rewinds_files: bool,
     /// Whether the session was started so that `bypassPermissions` may be set.
     pub bypass_allowed: bool,
+    /// Whether callbacks that a host lends as hooks count.
+    pub hears_callbacks: bool,
 }
 
 /// One model a host may choose.

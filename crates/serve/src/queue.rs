@@ -24,9 +24,10 @@ impl Queue {
             return;
         }
         if let AgentEvent::Recorded(entry) = &envelope.event
-            && let SessionEvent::Prompted { .. } = entry.event
+            && let SessionEvent::Prompted { .. } | SessionEvent::Commanded { .. } = entry.event
         {
-            self.taken = true;
+            // What is only added to the conversation is recorded outside of turns.
+            self.taken |= self.running || self.waiting.contains(&entry.id);
             self.waiting.retain(|id| *id != entry.id);
         }
         if let AgentEvent::TurnStarted(_) = envelope.event {
@@ -41,9 +42,9 @@ impl Queue {
         }
     }
 
-    /// Prompts that no turn has taken up.
-    pub(crate) fn waiting(&self) -> &[EntryId] {
-        &self.waiting
+    /// Prompts that will never be taken up.
+    pub(crate) fn called_off(&mut self, prompts: &[EntryId]) {
+        self.waiting.retain(|id| !prompts.contains(id));
     }
 
     /// Whether a turn runs.

@@ -1,6 +1,6 @@
 //! How a turn ended, in the words of each audience: the result object, the exit code, one line for people.
 
-use ostler_proto::{EntryId, Json, SessionId, TurnEnd, TurnOutcome, Usage};
+use ostler_proto::{EntryId, Json, Limit, Round, SessionId, TurnEnd, TurnOutcome, Usage, Why};
 use serde_json::json;
 use uuid::Uuid;
 
@@ -17,7 +17,7 @@ pub(crate) fn result(end: &TurnEnd, session: &SessionId, prompt: Option<&EntryId
     });
     match outcome {
         TurnOutcome::Completed => frame["result"] = json!(end.text),
-        TurnOutcome::ApiError { status, message, .. } => {
+        TurnOutcome::ApiError { status, message, .. } | TurnOutcome::PromptTooLong { status, message } => {
             frame["result"] = json!(api_error(*status, message));
             frame["api_error_status"] = json!(status);
         }
@@ -64,6 +64,7 @@ pub(crate) fn exit_code(outcome: &TurnOutcome) -> u8 {
         TurnOutcome::MaxTurns { .. }
         | TurnOutcome::BudgetExhausted { .. }
         | TurnOutcome::ApiError { .. }
+        | TurnOutcome::PromptTooLong { .. }
         | TurnOutcome::Failed { .. } => 1,
     }
 }
@@ -73,10 +74,36 @@ pub(crate) fn problem(outcome: &TurnOutcome) -> Option<String> {
     match outcome {
         TurnOutcome::Completed => None,
         TurnOutcome::MaxTurns { limit } => Some(format!("Reached maximum number of turns ({limit})")),
-        TurnOutcome::BudgetExhausted { limit_usd } => Some(format!("Reached maximum budget (${limit_usd})")),
+        TurnOutcome::BudgetExhausted { limit } => Some(match limit {
+            Limit::Usd(dollars) => format!("Reached maximum budget (${dollars})"),
+            Limit::Tokens(tokens) => format!("Reached maximum budget ({tokens} tokens)"),
+            Limit::Seconds(seconds) => format!("Reached maximum budget ({seconds} seconds)"),
+            Limit::Calls(calls) => format!("Reached maximum budget ({calls} tool calls)"),
+        }),
         TurnOutcome::Interrupted { .. } => Some("Interrupted by the user".to_owned()),
-        TurnOutcome::ApiError { status, message, .. } => Some(api_error(*status, message)),
+        TurnOutcome::ApiError { status, message, .. } | TurnOutcome::PromptTooLong { status, message } => {
+            Some(api_error(*status, message))
+        }
         TurnOutcome::Failed { message } => Some(message.clone()),
+    }
+}
+
+/// Why the model is asked again, where nothing else tells.
+pub(crate) fn again(round: Round) -> Option<String> {
+    match round.why {
+        Why::OutputLimit => Some(format!("the answer hit the output limit and goes on ({})", round.times)),
+        Why::Pause => Some(format!("the server paused its answer and is asked to go on ({})", round.times)),
+        Why::Refusal => Some("the model would not answer and is asked once more".to_owned()),
+        Why::Closing => {
+            Some("the budget is nearly used up; the model is asked for a closing word".to_owned())
+        }
+        Why::Prompt
+        | Why::Results
+        | Why::Retry
+        | Why::Fallback
+        | Why::StopHook
+        | Why::Queue
+        | Why::Compaction => None,
     }
 }
 
@@ -91,7 +118,9 @@ pub(crate) fn api_error(status: Option<u16>, message: &str) -> String {
 fn subtype(outcome: &TurnOutcome) -> &'static str {
     match outcome {
         // An API failure is a success with `is_error`: the run worked, the answer is the error.
-        TurnOutcome::Completed | TurnOutcome::ApiError { .. } => "success",
+        TurnOutcome::Completed | TurnOutcome::ApiError { .. } | TurnOutcome::PromptTooLong { .. } => {
+            "success"
+        }
         TurnOutcome::MaxTurns { .. } => "error_max_turns",
         TurnOutcome::BudgetExhausted { .. } => "error_max_budget_usd",
         TurnOutcome::Interrupted { .. } | TurnOutcome::Failed { .. } => "error_during_execution",
@@ -102,6 +131,7 @@ fn terminal_reason(outcome: &TurnOutcome) -> &'static str {
     match outcome {
         TurnOutcome::Completed => "completed",
         TurnOutcome::ApiError { .. } => "api_error",
+        TurnOutcome::PromptTooLong { .. } => "prompt_too_long",
         TurnOutcome::MaxTurns { .. } => "max_turns",
         TurnOutcome::BudgetExhausted { .. } => "budget_exhausted",
         TurnOutcome::Interrupted { during_tools: true } => "aborted_tools",

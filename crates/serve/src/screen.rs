@@ -52,13 +52,19 @@ impl<W: AsyncWrite + Unpin, E: AsyncWrite + Unpin> Screen<W, E> {
                 AgentEvent::TurnStarted(_)
                 | AgentEvent::Recorded(_)
                 | AgentEvent::Requesting
+                | AgentEvent::WentRound(_)
                 | AgentEvent::Delta(_)
                 | AgentEvent::CallStarted { .. }
                 | AgentEvent::CallProgress { .. }
                 | AgentEvent::Asked(_)
                 | AgentEvent::AskWithdrawn { .. }
+                | AgentEvent::Answered { .. }
+                | AgentEvent::Hook(_)
                 | AgentEvent::JobChanged { .. }
+                | AgentEvent::Reset { .. }
                 | AgentEvent::Retrying { .. }
+                | AgentEvent::Compacting { .. }
+                | AgentEvent::CompactionFailed { .. }
                 | AgentEvent::TurnEnded(_)
                 | AgentEvent::Closed => {}
             },

@@ -2,14 +2,14 @@
 //! Returns the words; where they go, and whether at all, is not decided here.
 
 use crate::clean::{one_line, strip};
-use crate::result::problem;
+use crate::result::{again, problem};
 use crate::spend::{seconds, table};
 use crate::summary::{Shown, Tone, summary};
 use ostler_proto::content::Stream;
-use ostler_proto::session::CallState;
+use ostler_proto::session::{CallState, ModelChange};
 use ostler_proto::{
-    AgentEvent, Block, CallId, Decision, Entry, Envelope, Json, ModelEvent, Preview, SessionEvent,
-    SessionInfo, ToolCall, TurnEnd,
+    AgentEvent, Block, CallId, Compaction, Decision, Entry, Envelope, Json, ModelEvent, Preview,
+    SessionEvent, SessionInfo, ToolCall, TurnEnd,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -81,15 +81,26 @@ impl Narrator {
                 );
                 self.line(Tone::Bad, &text)
             }
+            AgentEvent::WentRound(round) => match again(*round) {
+                Some(text) => self.line(Tone::Quiet, &format!("↻ {text}")),
+                None => String::new(),
+            },
             AgentEvent::JobChanged { job, .. } => {
                 self.line(Tone::Quiet, &format!("· [{}] {}", job.id, one_line(&job.summary(), 200)))
             }
             AgentEvent::Notice { text } => self.line(Tone::Quiet, &format!("· {}", one_line(text, 400))),
+            AgentEvent::Compacting { .. } => self.line(Tone::Quiet, "· compacting the conversation"),
+            AgentEvent::CompactionFailed { message } => {
+                self.line(Tone::Bad, &format!("· not compacted: {}", one_line(message, 400)))
+            }
             AgentEvent::TurnEnded(end) => self.conclude(end),
             AgentEvent::Requesting
             | AgentEvent::CallProgress { .. }
             | AgentEvent::Asked(_)
             | AgentEvent::AskWithdrawn { .. }
+            | AgentEvent::Answered { .. }
+            | AgentEvent::Hook(_)
+            | AgentEvent::Reset { .. }
             | AgentEvent::Closed => String::new(),
         }
     }
@@ -113,6 +124,7 @@ impl Narrator {
                 let texts: Vec<&str> = content.iter().filter_map(Block::as_text).collect();
                 self.line(Tone::Plain, &format!("> {}", one_line(&texts.join(" "), 400)))
             }
+            SessionEvent::Commanded { output, .. } => self.say(output) + &self.say_rest() + self.break_line(),
             SessionEvent::Replied { block: Block::Text(text), .. } => {
                 let text = if std::mem::take(&mut self.streamed) { "" } else { text };
                 self.say(text) + &self.say_rest() + self.break_line()
@@ -151,15 +163,28 @@ impl Narrator {
             SessionEvent::ModeChanged { mode } => {
                 self.line(Tone::Quiet, &format!("· permission mode is now {}", mode.as_str()))
             }
-            SessionEvent::ModelChanged { model } => {
+            // A fallback comes with a notice of its own.
+            SessionEvent::ModelChanged { model, because: ModelChange::Asked | ModelChange::Restored } => {
                 self.line(Tone::Quiet, &format!("· the model is now {}", one_line(model, 100)))
             }
+            SessionEvent::CacheBroken { by, est_cost_usd, .. } => {
+                let text = format!("· the prompt cache was lost: {by} (about ${est_cost_usd:.4})");
+                self.line(Tone::Quiet, &one_line(&text, 200))
+            }
             SessionEvent::Rewound { .. } => self.line(Tone::Quiet, "· the conversation was rewound"),
+            SessionEvent::Compacted { compaction, .. } => {
+                let Compaction { pre_tokens, post_tokens, .. } = compaction;
+                self.line(Tone::Quiet, &format!("· compacted: {pre_tokens} tokens became {post_tokens}"))
+            }
+            SessionEvent::Uncompacted => self.line(Tone::Quiet, "· the last compaction was taken back"),
+            SessionEvent::RewindUndone => self.line(Tone::Quiet, "· the conversation is where it was before"),
             SessionEvent::Opened { .. }
+            | SessionEvent::ModelChanged { .. }
             | SessionEvent::Prompted { meta: true, .. }
             | SessionEvent::Replied { .. }
             | SessionEvent::Decided { .. }
             | SessionEvent::Hooked { .. }
+            | SessionEvent::Instructed { .. }
             | SessionEvent::Failed { .. } => String::new(),
         }
     }

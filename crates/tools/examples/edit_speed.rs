@@ -60,6 +60,7 @@ impl Scene {
             host: Arc::new(Local::new(dir.clone(), Vec::new()).with_journal(dir.join("journal"))),
             files: Arc::new(FileState::default()),
             read_policy: ReadPolicy::open(),
+            plan_file: None,
         };
         let text = content(ending);
         std::fs::write(dir.join(EDITED), &text).unwrap();

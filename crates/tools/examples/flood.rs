@@ -35,6 +35,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         host: Arc::new(Local::new(dir, vec![path])),
         files: Arc::new(FileState::default()),
         read_policy: ReadPolicy::open(),
+        plan_file: None,
     };
     let stop = Arc::new(AtomicBool::new(false));
     let watching = std::thread::spawn({

@@ -101,6 +101,7 @@ async fn timed_read(dir: &Path, input: &Json) -> Result<Duration, Box<dyn Error>
         host: Arc::new(Local::new(dir.to_owned(), Vec::new())),
         files: Arc::new(FileState::default()),
         read_policy: ReadPolicy::open(),
+        plan_file: None,
     };
     let tools = Registry::new(all())?;
     let tool = tools.find("Read").ok_or("no Read")?;

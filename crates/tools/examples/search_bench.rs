@@ -175,6 +175,7 @@ fn context(root: &Path, read_policy: ReadPolicy) -> PlanContext {
         host: Arc::new(Local::new(PathBuf::from("/nonexistent"), Vec::new())),
         files: Arc::new(FileState::default()),
         read_policy,
+        plan_file: None,
     }
 }
 

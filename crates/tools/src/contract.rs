@@ -36,6 +36,8 @@ pub struct PlanContext {
     pub files: Arc<FileState>,
     /// What rules say about files that are met rather than named.
     pub read_policy: ReadPolicy,
+    /// Where the session's plan is kept.
+    pub plan_file: Option<PathBuf>,
 }
 
 /// What the rules say about a file that a search met. Who names a file is judged as a whole call;

@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_mins(2);
 /// Where the program runs.
 pub(crate) struct Stage {
     pub(crate) repo: TempRepo,
-    home: TempRepo,
+    pub(crate) home: TempRepo,
 }
 
 /// A started program.

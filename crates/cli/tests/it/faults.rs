@@ -2,6 +2,7 @@
 //! session that goes on, and never an effect twice or a call without a result.
 
 use crate::stage::{APIS, Api, Stage};
+use ostler_proto::Json;
 use serde_json::json;
 
 const AFTERWARDS: &str =
@@ -10,8 +11,14 @@ const AFTERWARDS: &str =
 /// A fault that is overcome: the run succeeds and goes on.
 #[track_caller]
 fn check_overcome(api: Api, fault: &str) -> Stage {
-    let stage = Stage::speaking(api, &format!("{fault}{AFTERWARDS}"))
-        .with_env("OSTLER_STREAM_IDLE_TIMEOUT_MS", "300");
+    check_overcome_within(api, fault, "300")
+}
+
+/// The same, with so many milliseconds of silence allowed.
+#[track_caller]
+fn check_overcome_within(api: Api, fault: &str, idle: &str) -> Stage {
+    let stage =
+        Stage::speaking(api, &format!("{fault}{AFTERWARDS}")).with_env("OSTLER_STREAM_IDLE_TIMEOUT_MS", idle);
     let done = stage.run(&["-p", "go", "--allowedTools", "Bash", "--permission-mode", "acceptEdits"]);
     assert_eq!(done.check_ok().stdout, "recovered\n", "{api:?} {fault}");
     stage.server.assert_valid_histories();
@@ -62,7 +69,8 @@ fn a_stream_that_breaks_after_a_read_is_asked_again() {
 fn a_stream_that_breaks_after_an_effect_is_kept_and_the_turn_goes_on() {
     for api in APIS {
         let fault = "[[turn]]\nwire = { cut = { after_steps = 2, then = 'reset' } }\nsteps = [{ call = 'Bash', input = { command = 'echo again >> count.txt; cat count.txt' } }, { pause_ms = 3000 }, { text = 'x' }]";
-        let stage = check_overcome(api, fault);
+        // The command must have begun before the silence counts as broken.
+        let stage = check_overcome_within(api, fault, "1500");
         assert_eq!(stage.repo.read("count.txt"), "again\n", "{api:?}: the effect happened once");
         let next = stage.server.requests()[1].body_json().to_string();
         assert!(next.contains("count.txt") && next.contains("again"), "{api:?}: call and result are kept");
@@ -268,4 +276,127 @@ fn answers_without_an_id_or_with_the_same_one_stay_apart() {
             2
         );
     }
+}
+
+/// One event of the Messages API as it goes over the wire.
+fn event(data: &Json) -> String {
+    format!("event: {}\ndata: {data}\n\n", data["type"].as_str().unwrap())
+}
+
+fn begin() -> String {
+    event(
+        &json!({"type": "message_start", "message": {"id": "m", "model": "x", "usage": {"input_tokens": 1}}}),
+    )
+}
+
+/// A call that leaves a line behind, in a block of that number.
+fn leave_line(index: u32, id: &str) -> Vec<String> {
+    let input = json!({"command": "echo x >> lines.txt"}).to_string();
+    let (head, tail) = input.split_at(9);
+    let delta = |text: &str| {
+        let delta = json!({"type": "input_json_delta", "partial_json": text});
+        event(&json!({"type": "content_block_delta", "index": index, "delta": delta}))
+    };
+    let block = json!({"type": "tool_use", "id": id, "name": "Bash", "input": {}});
+    vec![
+        event(&json!({"type": "content_block_start", "index": index, "content_block": block})),
+        delta(head),
+        delta(tail),
+        event(&json!({"type": "content_block_stop", "index": index})),
+    ]
+}
+
+fn finish() -> String {
+    event(
+        &json!({"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": {"output_tokens": 1}}),
+    )
+}
+
+fn stop() -> String {
+    event(&json!({"type": "message_stop"}))
+}
+
+/// An answer of exactly these bytes: so many calls of it are run, each once, and the session goes on. Of an
+/// answer that broke off a call has run if it had begun by then.
+#[track_caller]
+fn check_bytes(name: &str, body: &str, runs: std::ops::RangeInclusive<usize>) {
+    let script = format!("[[turn]]\nwire = {{ body = {} }}{AFTERWARDS}", json!(body));
+    let stage = Stage::new(&script).with_env("OSTLER_STREAM_IDLE_TIMEOUT_MS", "2000");
+    let frames = stage.frames(&["--allowedTools", "Bash"]);
+    assert_eq!(frames.code, Some(0), "{name}: {}", frames.stderr);
+    let lines = if stage.repo.has("lines.txt") { stage.repo.read("lines.txt").lines().count() } else { 0 };
+    assert!(runs.contains(&lines), "{name}: {lines}");
+    let mut ids: Vec<String> = frames
+        .all
+        .iter()
+        .filter_map(|frame| frame["message"]["content"][0]["tool_use_id"].as_str().map(str::to_owned))
+        .collect();
+    let told = ids.len();
+    ids.dedup();
+    assert_eq!(ids.len(), told, "{name}: one result a call");
+    stage.server.assert_valid_histories();
+    stage.check_resumable();
+}
+
+#[test]
+fn whatever_the_bytes_a_whole_call_runs_once_and_half_a_call_never() {
+    let call = leave_line(0, "a");
+    let whole = [begin(), call.concat(), finish(), stop()].concat();
+    let (second, same_index) = (leave_line(1, "b").concat(), leave_line(0, "b").concat());
+    let overloaded =
+        event(&json!({"type": "error", "error": {"type": "overloaded_error", "message": "busy"}}));
+    let unknown = event(&json!({"type": "from_the_future", "index": 0}));
+    let out_of_order = [&call[1], &call[0], &call[1], &call[2], &call[3]].map(String::as_str).concat();
+    let cases = [
+        ("as it should be", whole.clone(), 1..=1),
+        ("line ends of another system", whole.replace('\n', "\r\n"), 1..=1),
+        ("a mark at the start", format!("\u{feff}{whole}"), 1..=1),
+        ("no message_stop", [begin(), call.concat(), finish()].concat(), 0..=1),
+        ("nothing after the call", [begin(), call.concat()].concat(), 0..=1),
+        ("no end of the block", [begin(), call[..3].concat()].concat(), 0..=1),
+        ("half an input", [begin(), call[..2].concat()].concat(), 0..=0),
+        ("an event cut in two", whole[..whole.len() / 3].to_owned(), 0..=0),
+        ("an index twice", [begin(), call.concat(), same_index, finish(), stop()].concat(), 2..=2),
+        ("two calls", [begin(), call.concat(), second, finish(), stop()].concat(), 2..=2),
+        (
+            "a call twice",
+            [begin(), call.concat(), leave_line(1, "a").concat(), finish(), stop()].concat(),
+            1..=1,
+        ),
+        ("a piece before its block", [begin(), out_of_order, finish(), stop()].concat(), 0..=1),
+        (
+            "unknown events between",
+            [begin(), unknown.clone(), call.join(&unknown), finish(), stop()].concat(),
+            1..=1,
+        ),
+        ("an error behind the call", [begin(), call.concat(), overloaded.clone()].concat(), 0..=1),
+        ("an error within the input", [begin(), call[..2].concat(), overloaded].concat(), 0..=0),
+        ("an empty body", String::new(), 0..=0),
+        ("nothing but comments", ": hello\n\n: hello\n\n".to_owned(), 0..=0),
+    ];
+    // Most of the time goes into pauses between attempts.
+    std::thread::scope(|scope| {
+        for (name, body, runs) in cases {
+            scope.spawn(move || check_bytes(name, &body, runs));
+        }
+    });
+}
+
+#[test]
+fn a_limit_on_spending_is_not_run_against() {
+    let body = json!({"type": "error", "error": {"type": "rate_limit_error", "message": "this would exceed your monthly spend limit"}});
+    let fault = format!("[[turn]]\nwire = {{ status = 429, body = {} }}", json!(body.to_string()));
+    let stage = check_fatal(&fault, &["429", "spend limit"]);
+    assert_eq!(stage.server.requests()[0].status, Some(429));
+    assert_eq!(stage.server.requests()[1].status, Some(200), "the next request is that of the next run");
+}
+
+#[test]
+fn text_that_broke_off_is_kept_and_marked() {
+    let fault = "[[turn]]\nwire = { cut = { after_steps = 1, then = 'truncate' } }\nsteps = [{ text = 'the first half' }, { text = 'x' }]";
+    let stage = check_overcome(Api::Anthropic, fault);
+    let log = std::fs::read_to_string(stage.transcript()).unwrap();
+    let dropped = log.lines().find(|line| line.contains(r#""event":"dropped""#)).unwrap();
+    assert!(dropped.contains("broke off"), "{dropped}");
+    assert!(log.contains("the first half"), "what came is in the transcript");
 }

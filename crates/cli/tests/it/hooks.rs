@@ -1,6 +1,10 @@
 //! `ostler hooks` as a user meets it: what is in force, what an event comes to over real processes and
 //! sockets, and what a session's log proves.
 
+mod events;
+mod host;
+mod matrix;
+mod request;
 mod session;
 
 use crate::stage::{Done, Stage};

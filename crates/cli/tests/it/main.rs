@@ -3,13 +3,24 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 #![expect(clippy::print_stderr, reason = "a test that is skipped says why")]
 
+mod budget;
+mod clock;
+mod commands;
+mod compaction;
+mod consult;
+mod context;
+mod crash;
 mod debug;
 mod faults;
 mod hooks;
+mod host;
+mod instructions;
 mod interrupt;
 mod jobs;
 mod output;
 mod permission;
+mod recovery;
+mod replay;
 mod rewind;
 mod sdk;
 mod sessions;
@@ -18,3 +29,4 @@ mod stage;
 mod tools;
 mod trust;
 mod turns;
+mod undo;

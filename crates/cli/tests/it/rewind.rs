@@ -1,6 +1,6 @@
 //! `ostler rewind`, `blame` and `checkpoints` on a real store, and conversations that go back.
 
-use crate::stage::Stage;
+use crate::{host, stage::Stage};
 use ostler_control::checkpoint::{Caller, Checkpoints, Limits, Place};
 use ostler_engine::session::project_key;
 use ostler_proto::{EntryId, Json, SessionId};
@@ -54,7 +54,10 @@ fn files_go_back_and_forth() {
     assert_eq!(text(&stage), "one\n2\nthree\nfour\n");
 
     let blame = stage.run(&["blame", "a.txt:4"]).check_ok().stdout.clone();
-    assert!(blame.starts_with("four\n") && blame.contains("rewind, session s1"), "{blame}");
+    assert!(
+        blame.starts_with("four\n") && blame.contains("edit, session s1, call toolu_1, prompt p1"),
+        "{blame}"
+    );
     stage.repo.write("a.txt", "mine\n");
     let kept = stage.run(&["rewind", "--to", "2"]);
     assert_eq!(kept.code, Some(1), "what is kept shows in the exit code");
@@ -114,4 +117,48 @@ fn the_store_is_looked_after() {
     assert!(pruned.starts_with("forgot 2 operations and 2 contents"), "{pruned}");
     let reset = stage.run(&["checkpoints", "reset"]).check_ok().stdout.clone();
     assert!(reset.contains("aside-1"), "{reset}");
+}
+
+#[test]
+fn a_session_is_named_by_how_its_id_begins_and_a_wrong_name_is_said() {
+    let stage = Stage::new(TALK);
+    let result = stage.frames(&[]).result().clone();
+    let id = result["session_id"].as_str().unwrap();
+    edit(&stage, id, "p1", "changed\n");
+    let list = stage.run(&["rewind", "--list", "--session", &id[..8]]).check_ok().stdout.clone();
+    assert!(list.starts_with(&format!("session {id}\n  1  ")), "{list}");
+    let wrong = stage.run(&["rewind", "--list", "--session", "ffffffff"]);
+    assert!(wrong.code == Some(1) && wrong.stderr.contains("no session 'ffffffff'"), "{}", wrong.stderr);
+}
+
+#[test]
+#[expect(clippy::disallowed_types, reason = "the test holds the session's lock as another process would")]
+fn files_stay_where_another_process_has_the_conversation() {
+    let stage = Stage::new(TALK);
+    let result = stage.frames(&[]).result().clone();
+    let id = result["session_id"].as_str().unwrap();
+    edit(&stage, id, result["user_message_uuid"].as_str().unwrap(), "changed\n");
+    let held = std::fs::OpenOptions::new().append(true).open(stage.transcript()).unwrap();
+    held.lock().unwrap();
+    let refused = stage.run(&["rewind", "--to", "1", "--both"]);
+    assert!(
+        refused.code == Some(1) && refused.stderr.contains("open in another process"),
+        "{}",
+        refused.stderr
+    );
+    assert_eq!(text(&stage), "changed\n");
+    drop(held);
+    stage.run(&["rewind", "--to", "1", "--both"]).check_ok();
+    assert_eq!(text(&stage), "one\ntwo\nthree\n");
+}
+
+#[test]
+fn a_prompt_before_a_compaction_can_be_gone_back_to() {
+    let stage = Stage::new(&"[[turn]]\nsteps = [{ text = 'ok' }]\n".repeat(4));
+    let heard = host::telling(&stage, &[], &["one", "two", "/compact", "/rewind 2 conversation", "three"]);
+    assert_eq!(heard.result["result"], "ok");
+    let last = stage.server.requests().last().unwrap().body_json();
+    let said = |message: &Json| message["content"][0]["text"].as_str().unwrap().to_owned();
+    let said: Vec<String> = last["messages"].as_array().unwrap().iter().map(said).collect();
+    assert_eq!(said, ["one", "ok", "three"]);
 }

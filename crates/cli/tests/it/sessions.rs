@@ -1,5 +1,10 @@
 //! The log on disk: durable, readable by others, resumable, and honest when it cannot be written.
 
+mod manage;
+mod public;
+mod resume;
+mod room;
+
 use crate::stage::Stage;
 use ostler_proto::Json;
 use ostler_testkit::process;
@@ -66,7 +71,8 @@ fn lines_have_the_shape_public_readers_know() {
     stage.run(&["-p", "go", "--session-id", session]).check_ok();
     assert!(stage.transcript().ends_with(format!("{session}.jsonl")));
     let lines = lines(&stage);
-    let messages: Vec<&Json> = lines.iter().filter(|line| line["type"] != "ostler").collect();
+    let is_message = |line: &&Json| line["type"] == "user" || line["type"] == "assistant";
+    let messages: Vec<&Json> = lines.iter().filter(is_message).collect();
     let kinds: Vec<&str> = messages.iter().map(|line| line["type"].as_str().unwrap()).collect();
     assert_eq!(kinds.iter().filter(|kind| **kind == "assistant").count(), 4);
     for line in &messages {
@@ -97,6 +103,9 @@ fn lines_have_the_shape_public_readers_know() {
         assert!(result["toolUseResult"]["file"]["filePath"].is_string());
     }
     assert_eq!(messages[0]["parentUuid"], json!(null));
+    let last = &lines[lines.len() - 1];
+    assert_eq!((&last["type"], &last["lastPrompt"]), (&json!("last-prompt"), &json!("go")));
+    assert_eq!(last["leafUuid"], messages[messages.len() - 1]["uuid"]);
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
@@ -132,6 +141,31 @@ fn a_killed_process_leaves_a_session_that_goes_on_truthfully() {
 }
 
 #[test]
+fn a_copy_goes_on_while_a_command_of_the_original_runs() {
+    let stage = Stage::new(
+        r#"
+        [[turn]]
+        steps = [{ call = "Bash", input = { command = "echo ran > ran.txt; sleep 60" } }]
+        [[turn]]
+        steps = [{ text = "from the copy" }]
+        "#,
+    );
+    let mut child = stage.spawn(&["-p", "go", "--allowedTools", "Bash"]);
+    while !stage.repo.has("ran.txt") {
+        assert!(child.try_wait().unwrap().is_none(), "it ended too early");
+        std::thread::yield_now();
+    }
+    let copy = stage.command(&["-p", "me too", "--continue", "--fork-session"]).output().unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    while !process::running_in(stage.repo.path()).is_empty() {
+        std::thread::yield_now();
+    }
+    assert_eq!(String::from_utf8_lossy(&copy.stdout), "from the copy\n", "{copy:?}");
+    stage.server.assert_valid_histories();
+}
+
+#[test]
 fn damaged_lines_cost_only_themselves() {
     let stage = Stage::new(TALK);
     stage.run(&["-p", "remember 42"]).check_ok();
@@ -142,6 +176,9 @@ fn damaged_lines_cost_only_themselves() {
     let done = stage.run(&["-p", "what was it?", "--continue"]);
     assert_eq!(done.check_ok().stdout, "you said what was it?\n");
     assert!(done.stderr.contains("cannot be read and was left out"), "{}", done.stderr);
+    assert!(done.stderr.contains("only zero bytes"), "{}", done.stderr);
+    let health = stage.run(&["session", "fsck"]);
+    assert!(health.stdout.contains("only zero bytes"), "{}{}", health.stdout, health.stderr);
     let last = stage.server.requests()[1].body_json();
     assert_eq!(last["messages"].as_array().unwrap().len(), 3, "the conversation before the damage is whole");
     let text = String::from_utf8_lossy(&std::fs::read(&path).unwrap()).into_owned();
@@ -160,7 +197,9 @@ fn one_writer_per_session() {
     }
     let second = stage.run(&["-p", "me too", "--resume", id]);
     assert_eq!(second.code, Some(1));
-    assert!(second.stderr.contains("open in another process"), "{}", second.stderr);
+    let held = format!("open in another process (process {} on ", child.id());
+    assert!(second.stderr.contains(&held), "{}", second.stderr);
+    assert!(second.stderr.contains("--fork-session"), "{}", second.stderr);
     assert!(child.wait_with_output().unwrap().status.success());
     let existing = stage.run(&["-p", "x", "--session-id", id]);
     assert!(existing.stderr.contains("exists already"), "{}", existing.stderr);
@@ -185,4 +224,16 @@ fn no_persistence_writes_nothing() {
     let stage = Stage::new(TALK);
     stage.run(&["-p", "hi", "--no-session-persistence"]).check_ok();
     assert!(stage.transcripts().is_empty());
+}
+
+#[test]
+fn when_the_disk_is_waited_for_is_a_setting() {
+    let stage = Stage::new(TALK);
+    for value in ["turn", "strict", "off"] {
+        let settings = json!({"session": {"fsync": value}}).to_string();
+        stage.run(&["-p", "hi", "--settings", &settings]).check_ok();
+    }
+    let wrong = stage.run(&["-p", "hi", "--settings", r#"{"session": {"fsync": "sometimes"}}"#]);
+    assert!(wrong.stderr.contains("sometimes"), "{}", wrong.stderr);
+    assert_eq!(stage.transcripts().len(), 3);
 }

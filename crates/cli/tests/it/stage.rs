@@ -119,6 +119,7 @@ impl Stage {
         folders
             .flat_map(|folder| folder.path().read_dir().unwrap())
             .map(|file| file.unwrap().path())
+            .filter(|path| path.extension().is_some_and(|end| end == "jsonl"))
             .collect()
     }
 

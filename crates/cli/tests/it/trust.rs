@@ -69,6 +69,13 @@ fn settings_are_read_written_and_explained() {
     );
     let list = stage.run(&["config", "list"]).stdout;
     assert!(list.contains("model = \"opus\"   (user settings"), "{list}");
+    assert!(list.contains(r#"permissions.deny = ["Bash(rm *)","WebFetch"]   (local settings"#), "{list}");
+    let together: Json =
+        serde_json::from_str(&stage.run(&["config", "get", "permissions.deny"]).stdout).unwrap();
+    assert_eq!(together, serde_json::json!(["Bash(rm *)", "WebFetch"]));
+    stage.run(&["config", "set", "budget.usd", "2"]).check_ok();
+    stage.run(&["config", "set", "--scope", "local", "budget.usd", "5"]).check_ok();
+    assert_eq!(stage.run(&["config", "get", "budget.usd"]).stdout, "2\n", "the smallest counts");
 }
 
 #[test]

@@ -4,12 +4,10 @@
 use super::{
     CheckpointError,
     capture::Core,
-    index::path_from,
     lines::text,
     operation::{self, Kind, Logged, Operation, OperationId},
     standing::Standing,
 };
-use rusqlite::params;
 use similar::{Algorithm, DiffTag, TextDiff};
 use std::{
     collections::BTreeMap,
@@ -34,6 +32,9 @@ impl Blame {
     }
 }
 
+/// Lines with the operations they came with.
+type Authored = Vec<(String, Option<OperationId>)>;
+
 /// How many names of one file are followed back.
 const MOST_NAMES: usize = 16;
 
@@ -42,9 +43,11 @@ pub(super) fn blame(core: &mut Core, path: &Path) -> Result<Blame, CheckpointErr
     let current = current.into_values().next().map_or(Standing::Absent, |(standing, _)| standing);
     let history = history(core, path)?;
     let text_of = |standing: &Standing| text(&core.store, standing);
-    let mut lines: Vec<(String, Option<OperationId>)> = Vec::new();
+    let mut lines = Authored::new();
     let mut operations = BTreeMap::new();
     let mut last = None;
+    // A rewind brings a version back, and with it its authors.
+    let mut versions: Vec<(Standing, Authored)> = Vec::new();
     for change in history {
         let found = operation::find(core.store.reader(), change.operation);
         let Some(operation) = found.map_err(|error| core.store.failed(error))? else { continue };
@@ -52,8 +55,13 @@ pub(super) fn blame(core: &mut Core, path: &Path) -> Result<Blame, CheckpointErr
         if last.as_ref() != Some(&change.before) {
             lines = carry(&lines, text_of(&change.before)?, None);
         }
+        versions.push((change.before, lines.clone()));
         let author = (operation.kind != Kind::Observed).then_some(operation.id);
-        lines = carry(&lines, text_of(&after)?, author);
+        let known = versions.iter().rev().find(|(standing, _)| *standing == after);
+        lines = match known.filter(|_| operation.kind == Kind::Restore) {
+            Some((_, known)) => known.clone(),
+            None => carry(&lines, text_of(&after)?, author),
+        };
         if author.is_some() {
             operations.insert(operation.id, operation);
         }
@@ -79,34 +87,67 @@ fn history(core: &Core, path: &Path) -> Result<Vec<Logged>, CheckpointError> {
         changes.drain(..begin.unwrap_or(0));
         let born = changes.first().filter(|change| change.before == Standing::Absent).cloned();
         let source = match &born {
-            Some(born) => renamed_from(core, born).map_err(failed)?,
+            Some(born) => source_of(core, born)?,
             None => None,
         };
-        if source.is_some() {
-            // The move itself changed no line.
-            changes.remove(0);
+        match &source {
+            Some(Source { standing, .. }) if changes[0].after.as_ref() == Some(standing) => {
+                // The move itself changed no line.
+                changes.remove(0);
+            }
+            Some(Source { standing, .. }) => changes[0].before = standing.clone(),
+            None => {}
         }
         history.splice(0..0, changes);
         match (source, born) {
-            (Some(source), Some(born)) => (path, until) = (source, born.operation.0),
+            (Some(source), Some(born)) => (path, until) = (source.path, born.operation.0),
             _ => break,
         }
     }
     Ok(history)
 }
 
-/// The name under which the same content was taken away by the same operation.
-fn renamed_from(core: &Core, born: &Logged) -> rusqlite::Result<Option<PathBuf>> {
-    let Some(content) = born.after.as_ref().and_then(Standing::content) else { return Ok(None) };
-    let mut select = core.store.reader().prepare_cached(
-        "SELECT path FROM changes WHERE operation = ?1 AND before_kind = 1 AND before_content = ?2 AND after_kind = 0",
-    )?;
-    let mut rows = select.query(params![born.operation.0, content.as_bytes()])?;
-    Ok(match rows.next()? {
-        Some(row) => Some(path_from(row.get(0)?)),
-        None => None,
-    })
+/// A file that was taken away by the operation that made another one, which is it under a new name.
+struct Source {
+    path: PathBuf,
+    standing: Standing,
 }
+
+/// Of how many files it is asked whether they are the one that was moved and changed at once.
+const MOST_SOURCES: usize = 100;
+
+/// Where a file came from that an operation made: the one it took away with the same content, or else
+/// the one with the most lines in common, if that is half of them.
+fn source_of(core: &Core, born: &Logged) -> Result<Option<Source>, CheckpointError> {
+    let Some(after) = born.after.as_ref().filter(|after| after.content().is_some()) else { return Ok(None) };
+    let gone = operation::changes_of(core.store.reader(), born.operation);
+    let gone = gone
+        .map_err(|error| core.store.failed(error))?
+        .into_iter()
+        .filter(|change| change.after == Some(Standing::Absent) && change.before.content().is_some());
+    let gone: Vec<Source> =
+        gone.map(|change| Source { path: change.path, standing: change.before }).collect();
+    if let Some(same) = gone.iter().position(|source| source.standing.content() == after.content()) {
+        let path = gone[same].path.clone();
+        // A new mode is no new line.
+        return Ok(Some(Source { path, standing: after.clone() }));
+    }
+    let Some(new) = text(&core.store, after)?.filter(|new| new.len() <= LONGEST) else { return Ok(None) };
+    let mut best: Option<(f32, Source)> = None;
+    for source in gone.into_iter().take(MOST_SOURCES) {
+        let Some(old) = text(&core.store, &source.standing)?.filter(|old| old.len() <= LONGEST) else {
+            continue;
+        };
+        let ratio = TextDiff::configure().algorithm(Algorithm::Histogram).diff_lines(&old, &new).ratio();
+        if ratio >= 0.5 && best.as_ref().is_none_or(|(most, _)| ratio > *most) {
+            best = Some((ratio, source));
+        }
+    }
+    Ok(best.map(|(_, source)| source))
+}
+
+/// Longer files are only found by their whole content.
+const LONGEST: usize = 1 << 20;
 
 /// Carries authors over to the next version: lines that stay keep theirs.
 fn carry(

@@ -2,7 +2,7 @@
 //! difference. It only looks; what it finds is in the store before the caller goes on.
 
 use super::{
-    CheckpointError,
+    CheckpointError, Place,
     index::{Change, Index},
     lock,
     observe::{Observer, Scope, Trouble, now},
@@ -87,6 +87,19 @@ impl Recorded {
 }
 
 impl Core {
+    /// Opens a store; what others left unfinished stays so.
+    pub(super) fn open(place: &Place) -> Result<Self, CheckpointError> {
+        let store = Store::open(&place.folder, &place.limits)?;
+        let observer = Observer {
+            index: Index::default(),
+            limits: place.limits.clone(),
+            excluded: place.excluded.clone(),
+            prunes: store.fact("prunes")?,
+            urgency: Arc::default(),
+        };
+        Ok(Self { store, observer, live: HashMap::new(), calls: Vec::new(), is_settled: true })
+    }
+
     /// Logs prompts; each is a checkpoint.
     pub(super) fn log_prompts(&mut self, prompts: &[Prompted]) -> Result<(), CheckpointError> {
         for prompted in prompts {
@@ -112,12 +125,22 @@ impl Core {
         log(&transaction).and_then(|()| transaction.commit()).map_err(|error| self.store.failed(error))
     }
 
+    /// Whether anything of a session is in the log.
+    pub(super) fn has_logged(&self, session: &SessionId) -> bool {
+        // In doubt it is asked for again by whoever logs.
+        operation::has_any(self.store.reader(), session).unwrap_or(true)
+    }
+
     /// Logs what calls have changed that nobody will report on any more.
     pub(super) fn close_dropped(&mut self) -> Result<(), CheckpointError> {
         let is_dropped = |(_, held): &mut (Arc<Call>, Weak<()>)| held.strong_count() == 0;
         let dropped: Vec<_> = self.calls.extract_if(.., is_dropped).collect();
-        for (call, _) in dropped {
-            self.after(call.id, &call.scope, Progress::CutOff)?;
+        for (at, (call, _)) in dropped.iter().enumerate() {
+            if let Err(error) = self.after(call.id, &call.scope, Progress::CutOff) {
+                // They are still to be closed, by whoever comes next.
+                self.calls.extend_from_slice(&dropped[at..]);
+                return Err(error);
+            }
         }
         Ok(())
     }
@@ -162,6 +185,9 @@ impl Core {
         };
         let id = self.transact(|observer, store| {
             let standings = observer.observe(store, &scope)?;
+            if let Some(path) = unreadable(&scope, &standings) {
+                return Err(CheckpointError::Unreadable(path.to_owned()).into());
+            }
             let id = operation::append(store.reader(), &draft, now())?;
             for (path, before) in standings.iter().filter(|(path, _)| scope.singles.contains(path)) {
                 operation::add_before(store.reader(), id, path, before)?;
@@ -226,4 +252,14 @@ impl Core {
             }
         })
     }
+}
+
+/// A single path whose content is not in the store although nothing says that it is left out on purpose.
+fn unreadable<'a>(scope: &'a Scope, standings: &BTreeMap<PathBuf, Standing>) -> Option<&'a Path> {
+    let is_unreadable = |path: &&PathBuf| {
+        standings.get(*path).is_some_and(|standing| {
+            matches!(standing, Standing::Uncovered { reason: Omission::Unreadable, .. })
+        })
+    };
+    scope.singles.iter().find(is_unreadable).map(PathBuf::as_path)
 }

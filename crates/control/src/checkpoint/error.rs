@@ -42,6 +42,12 @@ pub enum CheckpointError {
     /// The store was made by a later version.
     #[error("the checkpoint store {} was made by a later version of Ostler", .0.display())]
     Later(PathBuf),
+    /// What stands there cannot be read, so it could not be brought back.
+    #[error("cannot read {}: what is lost there could not be brought back", .0.display())]
+    Unreadable(PathBuf),
+    /// A look at the project was broken off for something more urgent.
+    #[error("the look at the project was broken off")]
+    BrokenOff,
     /// There is no such checkpoint.
     #[error("no file checkpoint found for this message")]
     NotFound,

@@ -8,7 +8,7 @@ use super::{
     index::Index,
     standing::{Omission, Seen, Stamp, Standing},
 };
-use ostler_tools::host::Hash;
+use ostler_tools::host::{Hash, PLACEHOLDER_MODE};
 use rustix::{
     fs::{self, AtFlags, Dir, FileType, Mode, OFlags},
     io::Errno,
@@ -115,6 +115,9 @@ impl<'a> Examiner<'a> {
             && stamp.kind() != FileType::Directory
         {
             return Ok(Some(Looked::Same));
+        }
+        if is_placeholder(spot, &stamp) {
+            return Ok(None);
         }
         let uncovered = |reason| Standing::Uncovered { reason, size: stamp.size, modified: stamp.modified };
         let (standing, stamp) = match stamp.kind() {
@@ -228,6 +231,13 @@ pub(super) fn open_to_list(folder: impl AsFd, name: &OsStr) -> Result<OwnedFd, E
 #[expect(clippy::unnecessary_cast, reason = "the type differs between systems")]
 pub(super) fn device_of(stat: &fs::Stat) -> u64 {
     stat.st_dev as u64
+}
+
+/// Whether it stands there only while a command runs that must not make it.
+fn is_placeholder(spot: Spot<'_>, stamp: &Stamp) -> bool {
+    stamp.kind() == FileType::Directory
+        && stamp.permissions() == PLACEHOLDER_MODE
+        && open_to_list(spot.folder, spot.name).is_ok_and(|folder| !counts_over(folder, 0, &[]))
 }
 
 /// Whether a tree has more entries than a limit, without looking at them. Folders with one of the

@@ -20,6 +20,7 @@ mod restore;
 mod scan;
 mod standing;
 mod store;
+mod urgency;
 
 pub use blame::Blame;
 pub use capture::{Caller, Recorded};
@@ -28,20 +29,20 @@ pub use index::Change;
 pub use lines::Lines;
 pub use operation::{Kind, Listed, Operation, OperationId, Progress};
 pub use plan::{Force, Kept, Why};
-pub use prune::{Pruned, Retention, Statistics};
+pub use prune::{Pruned, Retention, Statistics, prune_neglected};
 pub use restore::{Recovered, Rewound};
 pub use standing::{Omission, Standing};
 pub use store::set_aside;
 
 use capture::{Core, Held, Prompted};
-use observe::Observer;
 use ostler_proto::{EntryId, SessionId};
 use std::{
     collections::HashMap,
     path::{Path, PathBuf},
-    sync::{Mutex, MutexGuard, PoisonError, TryLockError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError},
 };
 use store::Patience;
+use urgency::Urgency;
 
 /// Where checkpoints are kept and how much.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -111,6 +112,7 @@ pub struct Checkpoints(Option<Open>);
 struct Open {
     core: Mutex<Core>,
     prompts: Mutex<Prompts>,
+    urgency: Arc<Urgency>,
 }
 
 #[derive(Default)]
@@ -144,13 +146,10 @@ impl Checkpoints {
         place: &Place,
         watch: &mut dyn FnMut(&'static str),
     ) -> Result<(Self, Vec<Recovered>), CheckpointError> {
-        let store = store::Store::open(&place.folder, &place.limits)?;
-        let prunes = store.fact("prunes")?;
-        let (limits, excluded) = (place.limits.clone(), place.excluded.clone());
-        let observer = Observer { index: index::Index::default(), limits, excluded, prunes };
-        let mut core = Core { store, observer, live: HashMap::new(), calls: Vec::new(), is_settled: true };
+        let mut core = Core::open(place)?;
+        let urgency = Arc::clone(&core.observer.urgency);
         let recovered = core.recover(watch)?;
-        let open = Open { core: Mutex::new(core), prompts: Mutex::default() };
+        let open = Open { core: Mutex::new(core), prompts: Mutex::default(), urgency };
         Ok((Self(Some(open)), recovered))
     }
 
@@ -159,20 +158,42 @@ impl Checkpoints {
         self.0.is_some()
     }
 
-    /// Takes the project in, so that the first command need not wait for it.
+    /// Takes the project in, so that the first command need not wait for it. Whoever wants something
+    /// short meanwhile does not wait either: then it fails as [`CheckpointError::BrokenOff`].
     pub fn warm(&self, roots: &[PathBuf]) -> Result<(), CheckpointError> {
-        self.with(|core| core.warm(roots))
+        let Some(open) = &self.0 else { return Ok(()) };
+        let mut core = open.core();
+        let _giving_way = open.urgency.give_way();
+        open.log_prompts(&mut core)?;
+        core.warm(roots)
+    }
+
+    /// The process is about to end: looks at the project that go on are broken off.
+    pub fn hurry(&self) {
+        if let Some(open) = &self.0 {
+            open.urgency.end();
+        }
+    }
+
+    /// Whether the process is about to end.
+    pub fn is_hurried(&self) -> bool {
+        self.0.as_ref().is_some_and(|open| open.urgency.is_over())
+    }
+
+    /// As [`Checkpoints::begin`], but touches no disk: the next operation logs it in its place.
+    pub fn note(&self, session: &SessionId, prompt: &EntryId, title: &str) {
+        let Some(open) = &self.0 else { return };
+        let mut prompts = open.prompts();
+        prompts.current.insert(session.clone(), prompt.clone());
+        let title = title.to_owned();
+        prompts.pending.push(Prompted { session: session.clone(), prompt: prompt.clone(), title });
     }
 
     /// Makes a checkpoint: the state before this prompt can be gone back to. Never waits for a
     /// capture that is going on; the log keeps the order in which this was called.
     pub fn begin(&self, session: &SessionId, prompt: &EntryId, title: &str) -> Result<(), CheckpointError> {
         let Some(open) = &self.0 else { return Ok(()) };
-        let mut prompts = open.prompts();
-        prompts.current.insert(session.clone(), prompt.clone());
-        let title = title.to_owned();
-        prompts.pending.push(Prompted { session: session.clone(), prompt: prompt.clone(), title });
-        drop(prompts);
+        self.note(session, prompt, title);
         match open.core.try_lock() {
             Ok(mut core) => open.log_prompts_at_once(&mut core),
             // They are logged with the next operation.
@@ -287,6 +308,11 @@ impl Checkpoints {
         self.with(|core| core.prune(retention))
     }
 
+    /// As [`Checkpoints::prune`]; `None` when that was done within the last day.
+    pub fn prune_if_due(&self, retention: &Retention) -> Result<Option<Pruned>, CheckpointError> {
+        self.with(|core| core.prune_if_due(retention))
+    }
+
     /// How much there is.
     pub fn statistics(&self) -> Result<Statistics, CheckpointError> {
         self.with(|core| core.statistics())
@@ -295,10 +321,14 @@ impl Checkpoints {
     fn before(&self, kind: Kind, caller: &Caller, paths: &[PathBuf]) -> Result<Running, CheckpointError> {
         let Some(open) = &self.0 else { return Ok(Running(None)) };
         let prompt = open.prompts().current.get(&caller.session).cloned();
-        self.with(|core| {
-            let opened = with_room(core, |core| core.before(kind, caller.clone(), prompt.clone(), paths));
-            opened.map(|opened| Running(Some(opened)))
-        })
+        let mut core = match kind {
+            // It needs what a look that goes on is taking in.
+            Kind::Command => open.core(),
+            Kind::Prompt | Kind::Edit | Kind::Observed | Kind::Restore => open.core_soon(),
+        };
+        open.settle(&mut core)?;
+        let opened = with_room(&mut core, |core| core.before(kind, caller.clone(), prompt.clone(), paths));
+        opened.map(|opened| Running(Some(opened)))
     }
 
     /// Works on the store, with all prompts logged; does nothing when nothing is kept.
@@ -307,9 +337,8 @@ impl Checkpoints {
         work: impl FnOnce(&mut Core) -> Result<T, CheckpointError>,
     ) -> Result<T, CheckpointError> {
         let Some(open) = &self.0 else { return Ok(T::default()) };
-        let mut core = open.core();
-        open.log_prompts(&mut core)?;
-        core.close_dropped()?;
+        let mut core = open.core_soon();
+        open.settle(&mut core)?;
         work(&mut core)
     }
 }
@@ -317,6 +346,18 @@ impl Checkpoints {
 impl Open {
     fn core(&self) -> MutexGuard<'_, Core> {
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// As [`Open::core`], before looks that nobody waits for.
+    fn core_soon(&self) -> MutexGuard<'_, Core> {
+        let _waiting = self.urgency.wait();
+        self.core()
+    }
+
+    /// Logs what is not logged yet.
+    fn settle(&self, core: &mut Core) -> Result<(), CheckpointError> {
+        self.log_prompts(core)?;
+        core.close_dropped()
     }
 
     fn prompts(&self) -> MutexGuard<'_, Prompts> {
@@ -348,6 +389,8 @@ impl Open {
 impl Drop for Open {
     fn drop(&mut self) {
         let mut core = self.core();
+        // A session that changed nothing has nothing to go back to.
+        self.prompts().pending.retain(|prompted| core.has_logged(&prompted.session));
         if let Err(error) = self.log_prompts(&mut core) {
             tracing::warn!(%error, "prompts without effect have no checkpoint");
         }

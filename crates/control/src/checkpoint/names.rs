@@ -1,5 +1,6 @@
 //! Reads the names in a folder into buffers that are used again, for walks through many folders.
 
+use ostler_tools::host::is_temporary_name;
 use rustix::io::Errno;
 use std::{
     ffi::{CStr, OsStr},
@@ -43,10 +44,11 @@ impl Names {
         Ok(())
     }
 
-    /// Gives them in the folder's own order.
+    /// Gives them in the folder's own order, save those of files that a call of ours is just writing.
     pub(super) fn iter(&self) -> impl Iterator<Item = &OsStr> {
         let begins = std::iter::once(0).chain(self.ends.iter().copied());
-        begins.zip(&self.ends).map(|(begin, &end)| OsStr::from_bytes(&self.bytes[begin..end]))
+        let names = begins.zip(&self.ends).map(|(begin, &end)| OsStr::from_bytes(&self.bytes[begin..end]));
+        names.filter(|name| !is_temporary_name(name))
     }
 
     fn clear(&mut self) {

@@ -10,6 +10,7 @@ use super::{
     scan::{self, unlisted},
     standing::{Omission, Seen, Stamp, Standing},
     store::{self, Store},
+    urgency::Urgency,
 };
 use ostler_tools::host::open_at_path;
 use rustix::{
@@ -24,7 +25,7 @@ use std::{
         unix::ffi::OsStrExt,
     },
     path::{Path, PathBuf},
-    sync::atomic::AtomicU64,
+    sync::{Arc, atomic::AtomicU64},
 };
 
 /// What one process knows of the project.
@@ -35,6 +36,8 @@ pub(super) struct Observer {
     pub(super) excluded: Vec<PathBuf>,
     /// How often the store had been pruned when the index was last compared with it.
     pub(super) prunes: i64,
+    /// Breaks a walk off.
+    pub(super) urgency: Arc<Urgency>,
 }
 
 /// The paths an operation may touch: whole trees, and single names.
@@ -181,11 +184,12 @@ impl Observer {
         let mut learned = Vec::new();
         let view = self.view(store);
         let walked = scan::walk(&view, trees, |blob| {
+            self.urgency.check()?;
             learned.push(blob.hash);
-            store::put_blob(store.reader(), &blob)
+            Ok::<_, Trouble>(store::put_blob(store.reader(), &blob)?)
         });
         let walked = walked.map_err(|failure| match failure {
-            scan::Failure::Keep(error) => Trouble::from(error),
+            scan::Failure::Keep(trouble) => trouble,
             scan::Failure::Io(error) => Trouble::Other(CheckpointError::Io {
                 action: "walk",
                 path: trees.first().cloned().unwrap_or_default(),

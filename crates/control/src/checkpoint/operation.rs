@@ -74,7 +74,7 @@ pub struct Operation {
 pub struct Listed {
     /// Its entry in the log.
     pub operation: Operation,
-    /// How many changes were made to paths.
+    /// How many changes were made to paths, rewinds aside.
     pub changed: usize,
 }
 
@@ -236,6 +236,13 @@ pub(super) fn of_session(connection: &Connection, session: &SessionId) -> rusqli
         .collect()
 }
 
+/// Whether a session has any operation.
+pub(super) fn has_any(connection: &Connection, session: &SessionId) -> rusqlite::Result<bool> {
+    connection
+        .prepare_cached("SELECT EXISTS (SELECT 1 FROM operations WHERE session = ?1)")?
+        .query_row([session.as_str()], |row| row.get(0))
+}
+
 /// The checkpoints of a session, oldest first.
 pub(super) fn checkpoints(connection: &Connection, session: &SessionId) -> rusqlite::Result<Vec<Listed>> {
     let mut listed: Vec<Listed> = Vec::new();
@@ -243,7 +250,7 @@ pub(super) fn checkpoints(connection: &Connection, session: &SessionId) -> rusql
     for operation in of_session(connection, session)? {
         if operation.kind == Kind::Prompt {
             listed.push(Listed { operation, changed: 0 });
-        } else if let Some(last) = listed.last_mut() {
+        } else if let Some(last) = listed.last_mut().filter(|_| operation.kind != Kind::Restore) {
             let changed: i64 = count.query_row([operation.id.0], |row| row.get(0))?;
             last.changed += usize::try_from(changed).unwrap_or_default();
         }

@@ -17,7 +17,9 @@ use std::{
 pub enum Force {
     /// What others changed is kept.
     KeepOthers,
-    /// It is put in the store and overwritten.
+    /// Files that others changed are put in the store and overwritten; a repository that they used is kept.
+    OverwriteFiles,
+    /// All of it is put in the store and overwritten.
     OverwriteOthers,
 }
 
@@ -85,6 +87,8 @@ pub(super) struct Course {
     target: Standing,
     /// How it was last left.
     left: Standing,
+    /// All that it was found or left as.
+    known: Vec<Standing>,
     /// Whether somebody else changed it in between.
     is_mixed: bool,
 }
@@ -97,11 +101,14 @@ pub(super) fn courses(logged: Vec<Logged>) -> BTreeMap<PathBuf, Course> {
         let left = after.unwrap_or_else(|| before.clone());
         match courses.entry(path) {
             std::collections::btree_map::Entry::Vacant(entry) => {
-                entry.insert(Course { target: before, left, is_mixed: false });
+                let known = vec![before.clone(), left.clone()];
+                entry.insert(Course { target: before, left, known, is_mixed: false });
             }
             std::collections::btree_map::Entry::Occupied(mut entry) => {
                 let course: &mut Course = entry.get_mut();
-                course.is_mixed |= course.left != before;
+                // Calls that overlap may find what an earlier one found.
+                course.is_mixed |= !course.known.contains(&before);
+                course.known.push(left.clone());
                 course.left = left;
             }
         }
@@ -162,7 +169,11 @@ fn objection(path: &Path, course: &Course, standing: &Standing, force: Force) ->
     if let Standing::Uncovered { reason, .. } = course.target {
         return Some(Why::NotCovered(reason));
     }
-    let may_force = force == Force::OverwriteOthers;
+    let may_force = match force {
+        Force::KeepOthers => false,
+        Force::OverwriteFiles => git::state_of(path).is_none(),
+        Force::OverwriteOthers => true,
+    };
     if let Standing::Uncovered { reason, .. } = *standing {
         // Forced, a file goes for good. A whole tree that nobody knows never does.
         let is_single = match reason {
@@ -219,9 +230,12 @@ mod tests {
         check(&[("/a", file(1), file(2))], &[("/a", file(3))], keep, "keep /a (changed by others since)");
         check(&[("/a", file(1), file(2))], &[("/a", file(3))], force, "move /a");
         check(&[("/a", file(1), file(2))], &[], keep, "keep /a (changed by others since)");
+        let overlapping = [("/a", GONE, file(2)), ("/a", GONE, file(2))];
+        check(&overlapping, &[("/a", file(2))], keep, "move /a");
         let mixed = [("/a", file(1), file(2)), ("/a", file(3), file(4))];
         check(&mixed, &[("/a", file(4))], keep, "keep /a (changed by others in between)");
         check(&mixed, &[("/a", file(4))], force, "move /a");
+        check(&mixed, &[("/a", file(4))], Force::OverwriteFiles, "move /a");
     }
 
     #[test]
@@ -240,6 +254,13 @@ mod tests {
         };
         let keep = Force::KeepOthers;
         check(&commit, &now(file(4)), keep, "move /p/.git/index; move /p/.git/refs/heads/main");
+        check(
+            &commit,
+            &now(file(5)),
+            Force::OverwriteFiles,
+            "keep /p/.git/index (others have used the repository /p/.git since); \
+             keep /p/.git/refs/heads/main (changed by others since)",
+        );
         check(
             &commit,
             &now(file(5)),

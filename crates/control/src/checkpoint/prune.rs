@@ -2,16 +2,22 @@
 //! newest checkpoints of a living session need is never forgotten.
 
 use super::{
-    CheckpointError,
+    CheckpointError, Place,
     capture::Core,
     lock,
     observe::{Trouble, now},
-    store::{Store, database, raise},
+    store::{Store, database, raise, set_fact},
 };
 use ostler_proto::SessionId;
 use rusqlite::{Connection, params};
-use rustix::fs::{self, AtFlags, Dir};
-use std::{collections::HashMap, time::Duration};
+use rustix::fs::{self, AtFlags, Dir, Mode, OFlags};
+use std::{
+    collections::HashMap,
+    ffi::OsStr,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 /// What is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,13 +26,20 @@ pub struct Retention {
     pub max_age: Duration,
     /// When the store is larger than this, the oldest are forgotten.
     pub max_bytes: u64,
+    /// When the project has more checkpoints than this, the oldest are forgotten.
+    pub max_checkpoints: usize,
     /// How many checkpoints of a living session are kept in any case.
     pub keep_newest: usize,
 }
 
 impl Default for Retention {
     fn default() -> Self {
-        Self { max_age: Duration::from_hours(30 * 24), max_bytes: 2 << 30, keep_newest: 100 }
+        Self {
+            max_age: Duration::from_hours(30 * 24),
+            max_bytes: 2 << 30,
+            max_checkpoints: 1000,
+            keep_newest: 100,
+        }
     }
 }
 
@@ -60,6 +73,39 @@ pub struct Statistics {
     pub bytes: u64,
 }
 
+const DAY_MS: i64 = 24 * 60 * 60 * 1000;
+
+/// Prunes the stores of other projects that nobody has used for as long as operations are kept. What a
+/// dead process left unfinished there stays: the next session in that project finishes it.
+pub fn prune_neglected(own: &Place, retention: &Retention) {
+    let Some(all) = own.folder.parent() else { return };
+    for folder in neglected(all, retention.max_age).into_iter().filter(|folder| *folder != own.folder) {
+        let place = Place { folder, ..own.clone() };
+        match Core::open(&place).and_then(|mut core| core.prune(retention)) {
+            Ok(pruned) => {
+                tracing::debug!(folder = %place.folder.display(), ?pruned, "pruned a neglected store");
+            }
+            Err(error) => tracing::warn!(%error, "a neglected checkpoint store could not be pruned"),
+        }
+    }
+}
+
+/// The stores whose database was last written too long ago.
+fn neglected(all: &Path, max_age: Duration) -> Vec<PathBuf> {
+    let age = i128::try_from(max_age.as_nanos()).unwrap_or(i128::MAX);
+    let cutoff = i128::from(now()).saturating_sub(age);
+    let is_old = |folder: &PathBuf| {
+        fs::lstat(database(folder)).is_ok_and(|stat| {
+            i128::from(stat.st_mtime) * 1_000_000_000 + i128::from(stat.st_mtime_nsec) < cutoff
+        })
+    };
+    let folders = fs::open(all, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
+    let entries = folders.and_then(Dir::new).into_iter().flatten().flatten();
+    let folders = entries.map(|entry| all.join(OsStr::from_bytes(entry.file_name().to_bytes())));
+    // A name with a dot was set aside: it is damaged, and its owner knows.
+    folders.filter(|folder| folder.extension().is_none() && is_old(folder)).collect()
+}
+
 impl Core {
     pub(super) fn statistics(&self) -> Result<Statistics, CheckpointError> {
         let number = |query: &str| -> Result<u64, CheckpointError> {
@@ -81,7 +127,8 @@ impl Core {
         let floors = self.floors(retention.keep_newest)?;
         let age = i64::try_from(retention.max_age.as_millis()).unwrap_or(i64::MAX);
         let cutoff = (now() / 1_000_000).saturating_sub(age);
-        let mut pruned = self.forget_where(&floors, |made, _| made < cutoff)?;
+        let oldest = self.nth_newest_checkpoint(retention.max_checkpoints)?;
+        let mut pruned = self.forget_where(&floors, |made, id| made < cutoff || id < oldest)?;
         self.give_back()?;
         // Each round forgets the older half of what may go, until it is small enough or none is left.
         while self.bytes() > retention.max_bytes {
@@ -100,6 +147,28 @@ impl Core {
             self.give_back()?;
         }
         Ok(Pruned { bytes_before, bytes_after: self.bytes(), ..pruned })
+    }
+
+    /// Prunes, unless that was done within the last day.
+    pub(super) fn prune_if_due(&mut self, retention: &Retention) -> Result<Option<Pruned>, CheckpointError> {
+        let now = now() / 1_000_000;
+        let age = now.saturating_sub(self.store.fact("pruned")?);
+        // A clock that was set back does not put it off for ever.
+        if (0..DAY_MS).contains(&age) {
+            return Ok(None);
+        }
+        let pruned = self.prune(retention)?;
+        self.transact(|_, store| Ok(set_fact(store.reader(), "pruned", now)?))?;
+        Ok(Some(pruned))
+    }
+
+    /// The checkpoint with so many newer ones, less one; 0 when there are fewer.
+    fn nth_newest_checkpoint(&self, count: usize) -> Result<i64, CheckpointError> {
+        let query = "SELECT coalesce((SELECT id FROM operations WHERE kind = 0
+                     ORDER BY id DESC LIMIT 1 OFFSET ?1), 0)";
+        let offset = i64::try_from(count.saturating_sub(1)).unwrap_or(i64::MAX);
+        let found = self.store.reader().query_row(query, [offset], |row| row.get(0));
+        found.map_err(|error| self.store.failed(error))
     }
 
     /// For each living session, the oldest operation that must stay.

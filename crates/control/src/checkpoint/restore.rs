@@ -16,7 +16,10 @@ use super::{
 };
 use ostler_proto::SessionId;
 use rusqlite::params;
-use std::{collections::BTreeSet, path::PathBuf};
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+};
 
 /// What a rewind did, or would do.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -35,6 +38,13 @@ impl Rewound {
         self.changes
             .iter()
             .filter(|change| !(is_folder_or_absent(&change.before) && is_folder_or_absent(&change.after)))
+    }
+
+    /// What was left as it is because a link stands there, or on the way there.
+    pub fn skipped_links(&self) -> impl Iterator<Item = &Path> {
+        let is_link = |path: &Path| path.symlink_metadata().is_ok_and(|found| found.is_symlink());
+        let kept = self.kept.iter().map(|kept| kept.path.as_path());
+        kept.filter(move |path| path.ancestors().any(is_link))
     }
 }
 

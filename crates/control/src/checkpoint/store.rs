@@ -177,10 +177,16 @@ pub(super) fn fact(connection: &Connection, name: &str) -> rusqlite::Result<i64>
 /// Raises a number by one and gives it.
 pub(super) fn raise(connection: &Connection, name: &str) -> rusqlite::Result<i64> {
     let value = fact(connection, name)? + 1;
+    set_fact(connection, name, value)?;
+    Ok(value)
+}
+
+/// Keeps a number by name.
+pub(super) fn set_fact(connection: &Connection, name: &str, value: i64) -> rusqlite::Result<()> {
     connection
         .prepare_cached("INSERT OR REPLACE INTO facts(name, value) VALUES (?1, ?2)")?
-        .execute(params![name, value])?;
-    Ok(value)
+        .execute(params![name, value])
+        .map(drop)
 }
 
 /// Turns a failure of the database into ours.
@@ -223,17 +229,21 @@ fn prepare(connection: &mut Connection, limits: &Limits) -> rusqlite::Result<()>
     let page: i64 = connection.pragma_query_value(None, "page_size", |row| row.get(0))?;
     let pages = i64::try_from(limits.quota).unwrap_or(i64::MAX) / page.max(1);
     connection.pragma_update(None, "max_page_count", pages.clamp(64, 4_294_967_294))?;
+    // Looked at first without a lock: another process may be taking a large project in for a while.
+    if has_tables(connection)? {
+        return Ok(());
+    }
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let is_new: bool = transaction.query_row(
-        "SELECT NOT EXISTS (SELECT 1 FROM sqlite_master WHERE name = 'facts')",
-        [],
-        |row| row.get(0),
-    )?;
-    if is_new {
+    if !has_tables(&transaction)? {
         transaction.execute_batch(TABLES)?;
         transaction.execute("INSERT INTO facts(name, value) VALUES ('version', ?1)", [VERSION])?;
     }
     transaction.commit()
+}
+
+fn has_tables(connection: &Connection) -> rusqlite::Result<bool> {
+    let query = "SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE name = 'facts')";
+    connection.query_row(query, [], |row| row.get(0))
 }
 
 /// Opens a folder that only we may use, making it if need be.

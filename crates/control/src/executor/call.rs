@@ -5,21 +5,22 @@ use super::{AfterCall, Attendance, ExecEvent, Finished, Shared, hooked::Said, re
 use crate::{
     examine::examine,
     hooks::CallFacts,
-    permission::{Line, Question, decide},
+    permission::{Author, Line, Question, decide},
 };
 use futures_util::FutureExt;
 use ostler_proto::{
-    Answer, Ask, AskId, Block, CallId, Decision, Intent, Interrupt, Json, Reason, Rule, RuleSource,
-    StateChange, Suggestion, ToolCall, ToolError, ToolOutput, ToolResult, Verdict, session::CallState,
+    Access, Addressee, Answer, Ask, AskId, Block, CallId, Decision, Intent, Interrupt, Json, Reason, Rule,
+    RuleSource, StateChange, Suggestion, ToolCall, ToolError, ToolOutput, ToolResult, Verdict,
+    session::CallState,
 };
-use ostler_tools::{Effect, Plan, PlanContext, Progress, Registered, RunContext, host::Terms};
+use ostler_tools::{Effect, Plan, Progress, Registered, RunContext, host::Terms};
 use std::{
     any::Any,
     panic::AssertUnwindSafe,
     sync::{Arc, Mutex, PoisonError, atomic::Ordering},
     time::{Duration, Instant},
 };
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 /// Carries one call through.
@@ -37,6 +38,7 @@ pub(super) struct Outcome {
     pub(super) content: Vec<Block>,
     pub(super) structured: Json,
     changes: Vec<StateChange>,
+    changed_files: bool,
     pub(super) ran_for: Duration,
     turn: AfterCall,
 }
@@ -60,9 +62,19 @@ enum Heard {
 }
 
 /// What an answer to a question leads to.
+/// Who has had a say about an input so far.
+struct Standing {
+    author: Author,
+    /// Whose yes it already has.
+    approved: Option<Reason>,
+    /// What hooks said before the judge.
+    hook: Option<Verdict>,
+}
+
 enum Answered {
     Go,
-    GoWith(Json),
+    /// Another input, and who wants it.
+    GoWith(Json, Reason),
     Stop(Outcome),
 }
 
@@ -72,12 +84,7 @@ impl Worker {
         let outcome = match self.prepare_and_run(&call).await {
             Ok(outcome) | Err(outcome) => outcome,
         };
-        for change in &outcome.changes {
-            match change {
-                StateChange::Cwd(cwd) => self.shared.cwd().clone_from(cwd),
-                StateChange::Todos(_) => {}
-            }
-        }
+        self.move_on(&outcome.changes).await;
         let max = self.shared.registry.find(&call.name).map_or(usize::MAX, |tool| tool.spec().max_result);
         let mut content = result::shape(outcome.content, max, self.shared.artifacts.as_ref()).await;
         let said = self.said.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -91,6 +98,7 @@ impl Worker {
             structured: outcome.structured,
             state: outcome.state,
             changes: outcome.changes,
+            changed_files: outcome.changed_files,
             duration_ms: u64::try_from(outcome.ran_for.as_millis()).unwrap_or(u64::MAX),
             turn: match (outcome.turn, said.stop) {
                 (AfterCall::GoOn, Some(reason)) => AfterCall::Stop(reason),
@@ -109,13 +117,20 @@ impl Worker {
             return Err(Outcome::failed(problem.clone()));
         }
         let tool = self.shared.registry.find(&call.name).ok_or_else(|| self.unknown_tool(&call.name))?;
-        let mut input = call.input.clone();
-        let mut approved = false;
+        let mut input = as_proposed(&tool, &call.input);
+        let mut author = Author::Model;
+        let mut approved = None;
         let mut heard = Heard::NotYet;
         let proposal = loop {
             tool.validate(&input).map_err(Outcome::from)?;
             let proposal = self.plan_in_order(&tool, &input).await?;
             let intent = &proposal.subject.intent;
+            if let Access::Consult(matter) = &intent.access {
+                input = matter.completed(&input);
+                if let Some(text) = self.out_of_place(matter).filter(|_| author == Author::Model) {
+                    return Err(Outcome::failed(text));
+                }
+            }
             let hook = match heard {
                 Heard::Word(verdict) => verdict,
                 Heard::NotYet => {
@@ -123,25 +138,30 @@ impl Worker {
                     let (verdict, changed) = self.hooks_before(facts).await?;
                     if let Some(changed) = changed {
                         // They have seen what they made of it; everybody else has not.
-                        (input, approved, heard) = (changed, false, Heard::Word(verdict));
+                        (input, author, heard) = (changed, Author::Hook, Heard::Word(verdict));
+                        approved = None;
                         continue;
                     }
                     verdict
                 }
             };
             heard = Heard::NotYet;
-            match self.judge(call, &tool, &input, &proposal.subject, (approved, hook)).await? {
+            let heard_so_far = Standing { author, approved: approved.take(), hook };
+            match self.judge(call, &tool, &input, &proposal.subject, heard_so_far).await? {
                 Answered::Go => break proposal,
                 // A changed input is a new proposal: it is checked, planned and judged again.
-                Answered::GoWith(changed) => {
-                    input = changed;
-                    approved = true;
+                Answered::GoWith(changed, because) => {
+                    author = if because == Reason::User { Author::User } else { Author::Hook };
+                    (input, approved) = (changed, Some(because));
                 }
                 Answered::Stop(outcome) => return Err(outcome),
             }
         };
         let intent = proposal.subject.intent.clone();
         let outcome = self.run(call, &tool, &input, proposal).await?;
+        if let (Access::Consult(matter), CallState::Complete) = (&intent.access, outcome.state) {
+            self.settled(matter).await;
+        }
         let facts = CallFacts { tool: &tool.spec().name, input: &input, id: &call.id, intent: &intent };
         Ok(self.hooks_after(facts, outcome).await)
     }
@@ -174,17 +194,8 @@ impl Worker {
     }
 
     async fn plan_once(&self, tool: &Registered, input: &Json) -> Result<Proposal, ToolError> {
-        let (roots, home, read_policy) = {
-            let policy = self.shared.policy();
-            (policy.roots.clone(), policy.home.clone(), policy.for_searches())
-        };
-        let cx = PlanContext {
-            cwd: self.shared.cwd().clone(),
-            roots,
-            host: Arc::clone(&self.shared.host),
-            files: Arc::clone(&self.shared.files),
-            read_policy,
-        };
+        let home = self.shared.policy().home.clone();
+        let cx = self.shared.plan_context();
         let Plan { mut intent, effect } = AssertUnwindSafe(tool.plan(input.clone(), &cx))
             .catch_unwind()
             .await
@@ -202,67 +213,89 @@ impl Worker {
         tool: &Registered,
         input: &Json,
         subject: &Subject,
-        (approved, hook): (bool, Option<Verdict>),
+        Standing { author, approved, hook }: Standing,
     ) -> Result<Answered, Outcome> {
         let Subject { intent, line } = subject;
-        let question = Question { tool: &tool.spec().name, input, intent, line: line.as_ref() };
+        let question = Question { tool: &tool.spec().name, input, intent, line: line.as_ref(), author };
         let mut decision = decide(&question, &self.shared.policy(), hook.as_ref());
-        if let Decision::Ask { because, .. } = &decision {
-            if approved {
-                decision = Decision::Allow { because: Reason::User };
-            } else if self.shared.attendance == Attendance::Unattended {
-                decision =
-                    Decision::Deny { tell_model: unattended(intent, because), because: Reason::Unattended };
-            }
+        if let (Decision::Ask { .. }, Some(because)) = (&decision, approved)
+            && (because == Reason::User || self.may_be_answered_by_hooks(&question))
+        {
+            decision = Decision::Allow { because };
         }
         tracing::debug!(title = intent.title, ?decision, "decided");
-        let decided =
-            ExecEvent::Decided { call: call.id.clone(), intent: intent.clone(), decision: decision.clone() };
-        self.report(decided).await;
+        let facts = CallFacts { tool: &tool.spec().name, input, id: &call.id, intent };
         match decision {
-            Decision::Allow { .. } => Ok(Answered::Go),
-            Decision::Deny { tell_model, .. } => Ok(Answered::Stop(Outcome::denied(tell_model))),
-            Decision::Ask { because, suggestions } => {
+            Decision::Ask { because, suggestions, to } => {
                 let id = AskId(self.shared.next_ask.fetch_add(1, Ordering::Relaxed));
                 let (call, tool) = (call.id.clone(), tool.spec().name.clone());
                 let (input, intent) = (input.clone(), intent.clone());
-                self.ask(Ask { id, call, tool, input, intent, because, suggestions }).await
+                self.ask(Ask { id, call, tool, input, intent, because, suggestions }, &question, to).await
+            }
+            Decision::Deny { because, tell_model } => {
+                self.decided(facts, Decision::Deny { because, tell_model: tell_model.clone() }).await?;
+                Ok(Answered::Stop(Outcome::denied(tell_model)))
+            }
+            Decision::Allow { because } => {
+                self.decided(facts, Decision::Allow { because }).await?;
+                Ok(Answered::Go)
             }
         }
     }
 
-    async fn ask(&self, ask: Ask) -> Result<Answered, Outcome> {
-        let (tx, rx) = oneshot::channel();
-        let (id, call, offered) = (ask.id, ask.call.clone(), ask.suggestions.clone());
-        let (intent, title) = (ask.intent.clone(), ask.intent.title.clone());
-        self.shared.asks().insert(id, tx);
-        self.report(ExecEvent::Asked(ask)).await;
-        let Ok(answer) = self.or_cancelled(rx).await else {
-            self.shared.asks().remove(&id);
-            self.report(ExecEvent::AskWithdrawn(id)).await;
-            return Err(Outcome::cancelled());
+    /// Reports a decision; hooks learn of a denial.
+    async fn decided(&self, call: CallFacts<'_>, decision: Decision) -> Result<(), Outcome> {
+        let (id, intent) = (call.id.clone(), call.intent.clone());
+        self.report(ExecEvent::Decided { call: id, intent, decision: decision.clone() }).await;
+        match decision {
+            Decision::Deny { because, .. } => self.hooks_on_denial(call, &because).await,
+            Decision::Allow { .. } | Decision::Ask { .. } => Ok(()),
+        }
+    }
+
+    async fn ask(&self, ask: Ask, question: &Question<'_>, to: Addressee) -> Result<Answered, Outcome> {
+        let facts = CallFacts { tool: &ask.tool, input: &ask.input, id: &ask.call, intent: &ask.intent };
+        // Whoever is above answers, or finds somebody who does.
+        let attendance = match to {
+            Addressee::User => self.shared.attendance,
+            Addressee::Parent => Attendance::Attended,
         };
-        // A question that is dropped unanswered is a no.
-        let answer = answer.unwrap_or(Answer::Deny { message: String::new(), interrupt: false });
+        if attendance == Attendance::Attended {
+            let (because, suggestions) = (ask.because.clone(), ask.suggestions.clone());
+            self.decided(facts, Decision::Ask { because, suggestions, to }).await?;
+        }
+        let Some((answer, because)) = self.settle(&ask, question, attendance).await? else {
+            let tell_model = unattended(&ask.intent, &ask.because);
+            let because = Reason::Unattended;
+            self.decided(facts, Decision::Deny { because, tell_model: tell_model.clone() }).await?;
+            return Ok(Answered::Stop(Outcome::denied(tell_model)));
+        };
+        let (offered, title) = (&ask.suggestions, &ask.intent.title);
         let decision = match &answer {
-            Answer::Allow { .. } | Answer::AllowAlways { .. } => Decision::Allow { because: Reason::User },
+            Answer::Allow { .. } | Answer::AllowAlways { .. } | Answer::AllowWith { .. } => {
+                Decision::Allow { because: because.clone() }
+            }
             Answer::Deny { message, .. } => {
-                Decision::Deny { because: Reason::User, tell_model: refused(&title, message) }
+                Decision::Deny { because: because.clone(), tell_model: refused(title, message) }
             }
         };
-        self.report(ExecEvent::Decided { call, intent, decision }).await;
+        self.decided(facts, decision).await?;
         Ok(match answer {
             Answer::Allow { input: None } => Answered::Go,
-            Answer::Allow { input: Some(input) } => Answered::GoWith(input),
+            Answer::Allow { input: Some(input) } => Answered::GoWith(input, because),
             Answer::AllowAlways { rules, keep } => {
-                let granted = self.grant(&rules, &offered);
+                let granted = self.grant(&rules, offered);
                 if let Err(error) = self.shared.memory.keep(granted, keep).await {
                     tracing::warn!(%error, "a rule holds for this session only");
                 }
                 Answered::Go
             }
+            Answer::AllowWith { input, updates } => {
+                self.update(updates).await;
+                input.map_or(Answered::Go, |input| Answered::GoWith(input, because))
+            }
             Answer::Deny { message, interrupt } => {
-                let mut outcome = Outcome::denied(refused(&title, &message));
+                let mut outcome = Outcome::denied(refused(title, &message));
                 if interrupt {
                     outcome.turn = AfterCall::Interrupt;
                 }
@@ -272,7 +305,7 @@ impl Worker {
     }
 
     /// Grants exactly what was offered with the question, nothing an answer made up.
-    fn grant(&self, rules: &[String], offered: &[Suggestion]) -> Vec<String> {
+    pub(super) fn grant(&self, rules: &[String], offered: &[Suggestion]) -> Vec<String> {
         let mut policy = self.shared.policy.write().unwrap_or_else(PoisonError::into_inner);
         let mut granted = Vec::new();
         for text in rules {
@@ -302,11 +335,14 @@ impl Worker {
         // The semaphore is never closed while the session lives.
         let _slot = self.or_cancelled(self.shared.slots.acquire()).await?;
         let has_effect = intent.access.has_effect();
+        let is_write = matches!(intent.access, Access::Write { .. });
         let roots = self.shared.policy().roots.clone();
         let watched = if self.cancel.is_cancelled() {
             None
         } else {
-            self.shared.undo.before(&call.id, &intent.title, &intent.access, &roots).await
+            // Who does not want to wait for it need not.
+            let taken = self.shared.undo.before(&call.id, &intent.title, &intent.access, &roots);
+            self.or_cancelled(taken).await?.map_err(Outcome::failed)?
         };
         let name = tool.spec().name.clone();
         self.report(ExecEvent::Started { call: call.id.clone(), tool: name, intent }).await;
@@ -316,9 +352,18 @@ impl Worker {
         let began = Instant::now();
         let mut outcome = self.let_loose(&call.id, tool, effect, terms).await;
         outcome.ran_for = began.elapsed();
-        if let Some(watched) = watched {
-            watched.finish().await;
-        }
+        let seen = match watched {
+            Some(watched) => {
+                let finished = self.shared.undo.finish(watched).await;
+                for text in finished.left_out {
+                    self.report(ExecEvent::Noticed(text)).await;
+                }
+                finished.changed
+            }
+            None => None,
+        };
+        // Where nobody looked: a file tool that succeeded has written.
+        outcome.changed_files = seen.unwrap_or(is_write && outcome.state == CallState::Complete);
         Ok(outcome)
     }
 
@@ -368,6 +413,16 @@ async fn report(shared: &Shared, number: u64, event: ExecEvent) {
     let _ = shared.tx.send((number, event)).await;
 }
 
+/// What the model proposes. Answers of the user are the user's to give: none of its own are taken.
+fn as_proposed(tool: &Registered, input: &Json) -> Json {
+    let mut input = input.clone();
+    if let Some(fields) = input.as_object_mut().filter(|_| tool.spec().name == "AskUserQuestion") {
+        fields.shift_remove("answers");
+        fields.shift_remove("annotations");
+    }
+    input
+}
+
 fn unattended(intent: &Intent, because: &Reason) -> String {
     format!(
         "permission to run '{}' was not granted: {because}, and nobody is there to answer. \
@@ -393,6 +448,7 @@ impl Outcome {
             structured: Json::String(text.clone()),
             content: vec![Block::Text(text)],
             changes: Vec::new(),
+            changed_files: false,
             ran_for: Duration::ZERO,
             turn: AfterCall::GoOn,
         }
@@ -434,6 +490,7 @@ impl From<ToolOutput> for Outcome {
             content: output.content,
             structured: output.structured,
             changes: output.changes,
+            changed_files: false,
             ran_for: Duration::ZERO,
             turn: AfterCall::GoOn,
         }

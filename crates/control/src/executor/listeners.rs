@@ -1,11 +1,12 @@
 //! The hooks of one session: fires them with what is known of it, and owns those nobody waits for.
 //! It hands on what they say; what is made of it is for whoever fired.
 
-use crate::hooks::{Common, Fired, Hooks, Late, Occasion};
-use ostler_proto::{CallId, HookEvent, HookRecord, Mode, SessionId};
+use crate::hooks::{Common, Exchange, Fired, Hooks, Occasion, Scope, Surroundings, Told};
+use ostler_proto::{CallId, EntryId, HookEvent, HookRecord, HostHook, Mode, SessionId};
 use std::{
+    collections::BTreeMap,
     path::PathBuf,
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
     time::Duration,
 };
 use tokio::task::JoinSet;
@@ -23,30 +24,89 @@ pub struct Facts {
 
 /// The hooks in force in a session.
 pub struct SessionHooks {
-    hooks: Hooks,
-    facts: Facts,
-    background: Mutex<JoinSet<Late>>,
+    hooks: RwLock<Arc<Hooks>>,
+    facts: Mutex<Facts>,
+    exchange: Arc<Exchange>,
+    /// Callbacks the host lends; they stay when settings change.
+    host: Mutex<Vec<HostHook>>,
+    /// The prompt of the turn.
+    prompt: Mutex<Option<EntryId>>,
+    /// Variables hooks left for later commands. Their values are nobody's to see.
+    exported: Mutex<BTreeMap<String, String>>,
+    env: Vec<(String, String)>,
+    background: Mutex<JoinSet<()>>,
 }
 
 impl SessionHooks {
-    /// These hooks, for this session.
-    pub fn new(hooks: Hooks, facts: Facts) -> Self {
-        Self { hooks, facts, background: Mutex::default() }
+    /// The hooks of these scopes, for this session. The error names the key.
+    pub fn new(scopes: &[Scope], surroundings: Surroundings, facts: Facts) -> Result<Self, String> {
+        let (exchange, env) = (Arc::clone(&surroundings.exchange), surroundings.env.clone());
+        let hooks = Hooks::new(scopes, surroundings)?;
+        Ok(Self {
+            hooks: RwLock::new(Arc::new(hooks)),
+            facts: Mutex::new(facts),
+            exchange,
+            host: Mutex::default(),
+            prompt: Mutex::default(),
+            exported: Mutex::default(),
+            env,
+            background: Mutex::default(),
+        })
     }
 
-    /// Whether anything would listen.
-    pub fn listen_to(&self, event: HookEvent) -> bool {
-        self.hooks.listen_to(event)
+    /// The process goes on with another session.
+    pub(super) fn enter(&self, session: SessionId, transcript: Option<PathBuf>) {
+        let mut facts = lock(&self.facts);
+        (facts.session, facts.transcript) = (session, transcript);
     }
 
-    /// How long the end of the session may wait for them.
-    pub fn time_at_end(&self) -> Duration {
-        self.hooks.time_at_end()
+    /// The hooks in force now.
+    pub fn current(&self) -> Arc<Hooks> {
+        Arc::clone(&self.hooks.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// For the log, when the session is opened.
-    pub fn record(&self) -> HookRecord {
-        self.hooks.record()
+    /// Where hooks tell what nobody waits for.
+    pub fn exchange(&self) -> &Exchange {
+        &self.exchange
+    }
+
+    /// Puts the hooks of changed settings in force; a host's stay. Gives what the log must keep of it, if
+    /// anything is different.
+    pub fn renew(
+        &self,
+        scopes: &[Scope],
+        mut surroundings: Surroundings,
+    ) -> Result<Option<HookRecord>, String> {
+        surroundings.exchange = Arc::clone(&self.exchange);
+        let mut hooks = Hooks::new(scopes, surroundings)?;
+        hooks.set_host(lock(&self.host).clone());
+        hooks.inherit(&self.current());
+        Ok(self.replace(hooks))
+    }
+
+    /// Puts callbacks of the host in force, in the place of its earlier ones.
+    pub fn set_host(&self, callbacks: Vec<HostHook>) -> Option<HookRecord> {
+        let mut hooks = Hooks::clone(&self.current());
+        hooks.set_host(callbacks.clone());
+        *lock(&self.host) = callbacks;
+        self.replace(hooks)
+    }
+
+    fn replace(&self, hooks: Hooks) -> Option<HookRecord> {
+        let mut current = self.hooks.write().unwrap_or_else(PoisonError::into_inner);
+        let is_new = current.list() != hooks.list();
+        *current = Arc::new(hooks);
+        is_new.then(|| current.record())
+    }
+
+    /// A turn begins with this prompt.
+    pub fn set_prompt(&self, prompt: EntryId) {
+        *lock(&self.prompt) = Some(prompt);
+    }
+
+    /// Variables that hooks left for commands.
+    pub fn exported(&self) -> Vec<(String, String)> {
+        lock(&self.exported).iter().map(|(name, value)| (name.clone(), value.clone())).collect()
     }
 
     /// Fires, and says what the log must keep of it.
@@ -56,27 +116,70 @@ impl SessionHooks {
         occasion: &Occasion,
         call: Option<CallId>,
     ) -> (Fired, HookRecord) {
-        let common = Common {
-            session_id: self.facts.session.clone(),
-            transcript_path: self.facts.transcript.clone(),
-            cwd,
-            permission_mode: mode,
-            prompt_id: None,
-            effort: self.facts.effort.clone(),
-            agent: None,
-        };
-        let firing = self.hooks.fire(&common, occasion).await;
+        let hooks = self.current();
+        let mut firing = hooks.fire(&self.common(cwd, mode), occasion).await;
         for late in firing.background {
-            self.background.lock().unwrap_or_else(PoisonError::into_inner).spawn(late);
+            let exchange = Arc::clone(&self.exchange);
+            let told = async move { exchange.tell(Told::Late(Box::new(late.await))) };
+            lock(&self.background).spawn(told);
+        }
+        for exports in std::mem::take(&mut firing.fired.exports) {
+            let odd = exports.apply(&mut lock(&self.exported), &self.env);
+            let message = |line| {
+                format!(
+                    "a hook on {} left variables whose line {line} is no plain assignment",
+                    occasion.event
+                )
+            };
+            firing.fired.system_messages.extend(odd.into_iter().map(message));
         }
         let record = firing.fired.record(occasion, call);
         (firing.fired, record)
     }
 
-    /// What hooks in the background had to say that is done since this was last asked.
-    pub fn take_late(&self) -> Vec<Late> {
-        let mut background = self.background.lock().unwrap_or_else(PoisonError::into_inner);
-        // One that was aborted or failed by a bug has nothing to say, and decides nothing.
-        std::iter::from_fn(|| background.try_join_next()).flatten().collect()
+    /// Fires without waiting; what comes of it is told later.
+    pub fn fire_aside(&self, (cwd, mode): (PathBuf, Mode), occasion: Occasion) {
+        let (hooks, exchange) = (self.current(), Arc::clone(&self.exchange));
+        if !hooks.listen_to(occasion.event) {
+            return;
+        }
+        let common = self.common(cwd, mode);
+        lock(&self.background).spawn(async move {
+            // Those nobody waits for at all are waited for here: this is their background.
+            let mut firing = hooks.fire(&common, &occasion).await;
+            let record = firing.fired.record(&occasion, None);
+            let messages = std::mem::take(&mut firing.fired.system_messages);
+            exchange.tell(Told::Fired { record, messages });
+            for late in firing.background {
+                exchange.tell(Told::Late(Box::new(late.await)));
+            }
+        });
     }
+
+    /// How long the end of the session may wait for hooks.
+    pub fn time_at_end(&self) -> Duration {
+        self.current().time_at_end()
+    }
+
+    /// Whether anything would listen.
+    pub fn listen_to(&self, event: HookEvent) -> bool {
+        self.current().listen_to(event)
+    }
+
+    fn common(&self, cwd: PathBuf, permission_mode: Mode) -> Common {
+        let facts = lock(&self.facts).clone();
+        Common {
+            session_id: facts.session,
+            transcript_path: facts.transcript,
+            cwd,
+            permission_mode,
+            prompt_id: lock(&self.prompt).as_ref().map(|prompt| prompt.as_str().to_owned()),
+            effort: facts.effort,
+            agent: None,
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -2,35 +2,47 @@
 //! side by side where what they touch allows it, results handed out in call order.
 //! This is the only place where a plan's effect is let loose.
 
+mod amend;
 mod call;
 mod hooked;
 mod input;
 mod listeners;
+mod outside;
+mod recall;
+mod reload;
 mod result;
+mod rewind;
 mod scan;
 mod schedule;
 mod undo;
+mod update;
 
 pub use input::CallInput;
 pub use listeners::{Facts, SessionHooks};
+pub use outside::ChangedFile;
+pub use recall::{Recalled, Recollection, Room};
+pub use reload::{Reload, Reloaded};
 pub use scan::{Scan, Scanner};
-pub use undo::Keeping;
+pub use undo::{Keeping, Kept, recovery};
 
 use crate::{
-    hooks::{Fired, Late, Occasion},
+    hooks::{Fired, Occasion, Told},
     memory::Memory,
-    permission::{Demand, Line, Policy, Sandboxing},
+    permission::{Demand, Line, Policy},
+    settings::Changed,
 };
 use call::Worker;
 use ostler_proto::{
-    Answer, Ask, AskId, CallId, Decision, EntryId, HookRecord, Intent, Job, JobId, Json, Mode, RuleSource,
-    StateChange, ToolCall, ToolResult, ToolSpec, session::CallState,
+    Answer, Ask, AskId, CallId, Decision, HookRecord, Intent, Job, JobId, Json, Mode, SessionId, StateChange,
+    ToolCall, ToolResult, ToolSpec, session::CallState,
 };
 use ostler_tools::{
-    Artifacts, Registry,
+    Artifacts, PlanContext, Registry,
+    builtin::CONSULTING,
     host::{FileState, Host, Jobs, Terms},
 };
 use schedule::Schedule;
+use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, HashMap},
     path::PathBuf,
@@ -75,9 +87,6 @@ pub struct Setup {
     pub hooks: Option<Arc<SessionHooks>>,
 }
 
-/// Asked before every answer; `None` when nothing changed.
-pub type Reload = Box<dyn FnMut() -> Option<Policy> + Send + Sync>;
-
 /// Whether anybody can answer a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Attendance {
@@ -88,7 +97,7 @@ pub enum Attendance {
 }
 
 /// What an executor reports.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum ExecEvent {
     /// The judge decided about a call.
     Decided {
@@ -106,6 +115,8 @@ pub enum ExecEvent {
         /// For the user.
         messages: Vec<String>,
     },
+    /// Hooks tell what nobody waits for.
+    Told(Told),
     /// A call begins to run.
     Started {
         /// The call.
@@ -128,12 +139,16 @@ pub enum ExecEvent {
     AskWithdrawn(AskId),
     /// A command in the background began or ended.
     JobChanged(Job),
+    /// Something the user should know.
+    Noticed(String),
+    /// The permission mode is another now, by an answer or by what a call put to the user.
+    ModeChanged(Mode),
     /// A call has its one result. These come in call order.
     Finished(Finished),
 }
 
 /// The end of a call.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Finished {
     /// The call.
     pub call: ToolCall,
@@ -145,6 +160,8 @@ pub struct Finished {
     pub state: CallState,
     /// Changes to shared state, applied already.
     pub changes: Vec<StateChange>,
+    /// Whether files of the project are known to be other than before.
+    pub changed_files: bool,
     /// Run time without waiting.
     pub duration_ms: u64,
     /// What the whole turn must do about it.
@@ -152,7 +169,7 @@ pub struct Finished {
 }
 
 /// What the turn must do after a call.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AfterCall {
     /// Go on.
     GoOn,
@@ -165,7 +182,7 @@ pub enum AfterCall {
 }
 
 /// Whether the calls of an answer could be forgotten.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Abandoned {
     /// They are gone without a trace in the world.
     Yes,
@@ -193,6 +210,12 @@ pub struct Executor {
     cancel: CancellationToken,
     seen_before: Option<FileState>,
     reload: Option<Reload>,
+    /// Files whose change hooks did not want.
+    refused: Vec<Changed>,
+    /// Changed settings that nobody has decided about.
+    postponed: Option<Reloaded>,
+    /// What is done beside the calls: the project is taken in for undo.
+    upkeep: JoinSet<()>,
 }
 
 /// What every call of the session shares.
@@ -254,39 +277,42 @@ impl Executor {
             cancel: CancellationToken::new(),
             seen_before: None,
             reload: setup.reload,
+            refused: Vec::new(),
+            postponed: None,
+            upkeep: JoinSet::new(),
         }
     }
 
-    /// What the model may be offered: every tool no bare deny rule removes, in a stable order.
+    /// What the model may be offered: every tool no bare deny rule removes, in a stable order. What is put to
+    /// the user is offered only where somebody can answer.
     pub fn offered(&self) -> Vec<ToolSpec> {
         let policy = self.shared.policy();
-        self.shared.registry.specs().filter(|spec| !policy.hides(&spec.name)).cloned().collect()
+        let answerable = |spec: &&ToolSpec| {
+            self.shared.attendance == Attendance::Attended || !CONSULTING.contains(&spec.name.as_str())
+        };
+        let offered =
+            self.shared.registry.specs().filter(|spec| !policy.hides(&spec.name)).filter(answerable);
+        offered.cloned().collect()
     }
 
     /// A new answer begins: from here on, effects and reads are counted for it.
     pub fn begin_answer(&mut self) {
-        if let Some(policy) = self.reload.as_mut().and_then(|reload| reload()) {
-            self.take_over(policy);
-        }
         *self.shared.gate() = Gate::NoEffectYet;
         self.seen_before = Some(self.shared.files.snapshot());
     }
 
-    /// A prompt came: what changes from here on can be undone to before it.
-    pub fn prompted(&self, prompt: EntryId, title: String) {
-        self.shared.undo.prompted(prompt, title);
-    }
-
-    /// Puts changed settings in force. What was granted in this session, and its mode, stay.
-    fn take_over(&self, new: Policy) {
+    /// The process goes on with another session: what the model has seen counts as unseen.
+    pub fn enter(&self, session: &SessionId, transcript: Option<PathBuf>) {
+        self.shared.undo.enter(session.clone());
         let mut policy = self.shared.policy.write().unwrap_or_else(PoisonError::into_inner);
-        let granted = policy.rules.allow.iter().filter(|rule| rule.source == RuleSource::Session).cloned();
-        let mut rules = new.rules;
-        rules.allow.extend(granted);
-        policy.rules = rules;
-        let in_force = new.sandboxing.demand != Demand::Off && policy.sandboxing.in_force;
-        policy.sandboxing = Sandboxing { in_force, temp: policy.sandboxing.temp.clone(), ..new.sandboxing };
-        tracing::info!("changed settings are in force");
+        if let Some(plan) = &mut policy.plan_file {
+            plan.set_file_name(format!("{session}.md"));
+        }
+        drop(policy);
+        self.shared.files.restore(FileState::default());
+        if let Some(hooks) = &self.shared.hooks {
+            hooks.enter(session.clone(), transcript);
+        }
     }
 
     /// Takes a proposed call. It is judged and run as soon as earlier calls allow.
@@ -302,6 +328,16 @@ impl Executor {
         };
         let span = tracing::info_span!("call", tool = call.name, id = %call.id);
         self.tasks.spawn(worker.process(call).instrument(span));
+    }
+
+    /// An id for a question of the caller's own; no call's question has it.
+    pub fn new_ask(&self) -> AskId {
+        AskId(self.shared.next_ask.fetch_add(1, std::sync::atomic::Ordering::Relaxed))
+    }
+
+    /// Whether a command still runs in the background.
+    pub fn has_running_jobs(&self) -> bool {
+        self.shared.jobs.list().iter().any(|job| job.state == ostler_proto::JobState::Running)
     }
 
     /// Calls that have no result yet.
@@ -321,6 +357,7 @@ impl Executor {
                 biased;
                 // A job is told of before the result of the call that started it.
                 job = self.shared.jobs.next_change() => return ExecEvent::JobChanged(job),
+                told = self.shared.next_told() => return ExecEvent::Told(told),
                 // The sender lives in `shared`, so the channel cannot end before we do.
                 Some(reported) = self.events.recv() => reported,
             };
@@ -332,11 +369,14 @@ impl Executor {
                 }
                 event @ (ExecEvent::Decided { .. }
                 | ExecEvent::Hooked { .. }
+                | ExecEvent::Told(_)
                 | ExecEvent::Started { .. }
                 | ExecEvent::Progress { .. }
                 | ExecEvent::Asked(_)
                 | ExecEvent::AskWithdrawn(_)
-                | ExecEvent::JobChanged(_)) => return event,
+                | ExecEvent::ModeChanged(_)
+                | ExecEvent::JobChanged(_)
+                | ExecEvent::Noticed(_)) => return event,
             }
         }
     }
@@ -405,18 +445,14 @@ impl Executor {
     }
 
     /// Tells hooks of an event that is about no call. Nothing when none listens.
-    pub async fn fire(&self, occasion: &Occasion) -> Option<(Fired, HookRecord)> {
-        self.shared.fire(occasion, None).await
+    pub fn fire(&self, occasion: &Occasion) -> impl Future<Output = Option<(Fired, HookRecord)>> + use<> {
+        let (shared, occasion) = (Arc::clone(&self.shared), occasion.clone());
+        async move { shared.fire(&occasion, None).await }
     }
 
-    /// The hooks in force, for the log.
-    pub fn hook_record(&self) -> Option<HookRecord> {
-        self.shared.hooks.as_ref().map(|hooks| hooks.record())
-    }
-
-    /// What hooks in the background had to say since this was last asked.
-    pub fn take_late_words(&self) -> Vec<Late> {
-        self.shared.hooks.as_ref().map(|hooks| hooks.take_late()).unwrap_or_default()
+    /// The session's hooks.
+    pub fn hooks(&self) -> Option<&Arc<SessionHooks>> {
+        self.shared.hooks.as_ref()
     }
 
     /// The permission mode.
@@ -424,9 +460,14 @@ impl Executor {
         self.shared.policy().mode
     }
 
-    /// Changes the permission mode for calls judged from now on.
-    pub fn set_mode(&self, mode: Mode) {
-        self.shared.policy.write().unwrap_or_else(PoisonError::into_inner).mode = mode;
+    /// Changes the permission mode for calls judged from now on, or says why not.
+    pub fn set_mode(&self, mode: Mode) -> Result<(), String> {
+        self.shared.policy.write().unwrap_or_else(PoisonError::into_inner).set_mode(mode)
+    }
+
+    /// Where the session's plan is kept.
+    pub fn plan_file(&self) -> Option<PathBuf> {
+        self.shared.policy().plan_file.clone()
     }
 
     /// Where relative paths start and commands run.
@@ -480,12 +521,43 @@ impl Shared {
 
     async fn fire(&self, occasion: &Occasion, call: Option<CallId>) -> Option<(Fired, HookRecord)> {
         let hooks = self.hooks.as_ref().filter(|hooks| hooks.listen_to(occasion.event))?;
-        let at = (self.cwd().clone(), self.policy().mode);
-        Some(hooks.fire(at, occasion, call).await)
+        Some(hooks.fire(self.place(), occasion, call).await)
+    }
+
+    /// Where the session stands, as hooks are told.
+    fn place(&self) -> (PathBuf, Mode) {
+        (self.cwd().clone(), self.policy().mode)
+    }
+
+    async fn next_told(&self) -> Told {
+        match &self.hooks {
+            Some(hooks) => hooks.exchange().next().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// What tools may look at while they plan.
+    fn plan_context(&self) -> PlanContext {
+        let (roots, read_policy, plan_file) = {
+            let policy = self.policy();
+            (policy.roots.clone(), policy.for_searches(), policy.plan_file.clone())
+        };
+        PlanContext {
+            cwd: self.cwd().clone(),
+            roots,
+            host: Arc::clone(&self.host),
+            files: Arc::clone(&self.files),
+            read_policy,
+            plan_file,
+        }
     }
 
     fn terms(&self, input: &Json, line: Option<&Line>) -> Terms {
-        self.policy().terms(input, line)
+        let mut terms = self.policy().terms(input, line);
+        // What is set for a command's safety counts more than what hooks left.
+        let exported = self.hooks.as_ref().map(|hooks| hooks.exported()).unwrap_or_default();
+        terms.env = exported.into_iter().chain(terms.env).collect();
+        terms
     }
 
     fn policy(&self) -> std::sync::RwLockReadGuard<'_, Policy> {

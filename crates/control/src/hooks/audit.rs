@@ -85,7 +85,7 @@ fn blocks<'a>(line: &'a Json, kind: &'a str) -> impl Iterator<Item = &'a Json> {
 }
 
 fn proposed(line: &Json, audit: &mut Audit) {
-    let is_guarded = audit.configured.iter().any(|hook| hook.event == HookEvent::PreToolUse);
+    let is_guarded = guards(&audit.configured);
     for block in blocks(line, "tool_use") {
         let Some(id) = block["id"].as_str() else { continue };
         audit.calls.push(AuditedCall {
@@ -114,8 +114,11 @@ fn returned(line: &Json, audit: &mut Audit) {
 fn own_line(data: &Json, audit: &mut Audit) {
     match data["event"].as_str() {
         Some("decided") => {
+            let is_guarded = guards(&audit.configured);
             if let Some(call) = find(audit, data["call"].as_str().unwrap_or_default()) {
                 call.is_judged = true;
+                // Hooks that came or went while it was open need not have seen it.
+                call.is_guarded &= is_guarded;
             }
         }
         Some("hooked") => match HookRecord::deserialize(&data["record"]) {
@@ -133,23 +136,31 @@ fn own_line(data: &Json, audit: &mut Audit) {
     }
 }
 
+/// Whether there are hooks that must be asked before a call.
+fn guards(configured: &[HookInfo]) -> bool {
+    configured.iter().any(|hook| hook.event == HookEvent::PreToolUse)
+}
+
 /// The newest call with this id.
 fn find<'a>(audit: &'a mut Audit, id: &str) -> Option<&'a mut AuditedCall> {
     audit.calls.iter_mut().rev().find(|call| call.call.as_str() == id)
 }
 
 fn coverage(call: &AuditedCall) -> Coverage {
-    let mut before = call.firings.iter().filter(|firing| firing.event == HookEvent::PreToolUse).peekable();
-    let was_asked = before.peek().is_some();
+    // What hooks in the background said when they were done decided nothing.
+    let of = |event| call.firings.iter().filter(move |firing| firing.event == event && !firing.late);
+    let was_asked = of(HookEvent::PreToolUse).next().is_some();
     // A changed input is a new proposal; what was said about the last one counts.
-    let is_denied =
-        matches!(before.last().and_then(|firing| firing.verdict.as_ref()), Some(Verdict::Deny { .. }));
+    let is_no = |firing: &HookFiring| matches!(firing.verdict, Some(Verdict::Deny { .. }));
+    let is_denied = of(HookEvent::PreToolUse).next_back().is_some_and(is_no);
+    // A no to the question ends the call, whatever was asked before.
+    let is_refused = of(HookEvent::PermissionRequest).any(is_no);
     let ran = match call.state {
         Some(CallState::Complete | CallState::Failed | CallState::Unknown) => call.is_judged,
         Some(CallState::Denied | CallState::Cancelled) | None => false,
     };
-    match (was_asked, is_denied) {
-        (true, true) if ran => Coverage::Overridden,
+    match (was_asked, is_denied || is_refused) {
+        (_, true) if ran => Coverage::Overridden,
         (true, _) => Coverage::Covered,
         (false, _) if !call.is_guarded => Coverage::Unguarded,
         (false, _) if call.is_judged => Coverage::Missing,
@@ -189,6 +200,7 @@ mod tests {
             duration_ms: 1,
             word,
             problem: None,
+            spent: None,
         };
         let deny = Verdict::Deny { hook: "guard".into(), reason: "no".into() };
         hooked(&HookRecord::Fired(HookFiring {
@@ -200,6 +212,7 @@ mod tests {
             block: None,
             changed_input: false,
             stop: None,
+            late: false,
         }))
     }
 

@@ -3,18 +3,21 @@
 
 use super::{
     Surroundings,
-    answer::{Answer, Exit, Trouble, of_process},
+    answer::{Exit, Trouble, of_process},
+    export::Exports,
+    run::Ended,
 };
 use ostler_proto::{HookEvent, hook::HookEnd};
 use ostler_tools::host::process::{Group, Launch, start};
 use std::{
     ffi::OsString,
-    io,
+    io::{self, Read},
     os::{fd::OwnedFd, unix::process::ExitStatusExt},
-    path::{Path, PathBuf},
+    path::Path,
     process::Stdio,
     time::Duration,
 };
+use tempfile::NamedTempFile;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::unix::pipe,
@@ -22,6 +25,8 @@ use tokio::{
 
 /// What is read of stdout and of stderr before a hook counts as babbling.
 pub(super) const MAX_OUTPUT: usize = 4 * 1024 * 1024;
+/// What is read of the variables a hook leaves.
+const MAX_EXPORTS: u64 = 256 * 1024;
 /// How long output of children left behind is awaited once the program has ended.
 const LINGER: Duration = Duration::from_millis(200);
 
@@ -69,40 +74,71 @@ enum Broken {
 }
 
 /// Runs a program to its end and reads its answer.
-pub(super) async fn run(
+pub(super) async fn run(program: &Program, call: &Call<'_>, around: &Surroundings, limit: Duration) -> Ended {
+    let mut output = Output::default();
+    let exports = keeps_variables(call.event).then(tempfile::NamedTempFile::new).transpose();
+    let ended = match exports {
+        Ok(file) => {
+            let file = file.as_ref();
+            let exit = follow(program, call, around, (limit, &mut output, file)).await;
+            exit.map(|exit| (exit, file.and_then(exported)))
+        }
+        Err(error) => Err((HookEnd::Failed, format!("it gets no file for its variables: {error}"))),
+    };
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    let (end, result, exports) = match ended {
+        Err((end, problem)) => (end, Err(Trouble::Broken(problem)), None),
+        Ok((exit, exports)) => {
+            let end = match exit {
+                Exit::Code(code) => HookEnd::Exited { code },
+                Exit::Signal(signal) => HookEnd::Killed { signal },
+            };
+            (end, of_process(call.event, exit, &output.stdout, &stderr), exports)
+        }
+    };
+    let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
+    Ended { end, result, stdout, stderr, exports, spent: None }
+}
+
+/// Follows a program to its end.
+async fn follow(
     program: &Program,
     call: &Call<'_>,
     around: &Surroundings,
-    limit: Duration,
-) -> (HookEnd, Result<Answer, Trouble>) {
-    let broken = |end, problem: String| (end, Err(Trouble::Broken(problem)));
-    let (group, pipes) = match launch(program, call, around) {
-        Ok(started) => started,
-        Err(error) => return broken(HookEnd::Failed, format!("it cannot be started: {error}")),
-    };
-    let mut output = Output::default();
-    let talking = talk(&group, pipes, call.input, &mut output);
-    let status = match tokio::time::timeout(limit, talking).await {
-        Err(_) => return broken(HookEnd::TimedOut, format!("it took longer than {} s", limit.as_secs_f64())),
+    (limit, output, exports): (Duration, &mut Output, Option<&NamedTempFile>),
+) -> Result<Exit, (HookEnd, String)> {
+    let failed = |problem: String| (HookEnd::Failed, problem);
+    let (group, pipes) = launch(program, call, around, exports.map(NamedTempFile::path))
+        .map_err(|error| failed(format!("it cannot be started: {error}")))?;
+    match tokio::time::timeout(limit, talk(&group, pipes, call.input, output)).await {
+        Err(_) => return Err((HookEnd::TimedOut, format!("it took longer than {} s", limit.as_secs_f64()))),
         Ok(Err(Broken::Babbled)) => {
-            return broken(HookEnd::Babbled, format!("it said more than {MAX_OUTPUT} bytes"));
+            return Err((HookEnd::Babbled, format!("it said more than {MAX_OUTPUT} bytes")));
         }
-        Ok(Err(Broken::Pipe(error))) => {
-            return broken(HookEnd::Failed, format!("it cannot be followed: {error}"));
-        }
-        Ok(Ok(())) => match group.finish() {
-            Ok(status) => status,
-            Err(error) => return broken(HookEnd::Failed, format!("its end is not known: {error}")),
-        },
-    };
-    let (end, exit) = match (status.code(), status.signal()) {
-        (Some(code), _) => (HookEnd::Exited { code }, Exit::Code(code)),
-        (None, signal) => {
-            let signal = signal.unwrap_or_default();
-            (HookEnd::Killed { signal }, Exit::Signal(signal))
-        }
-    };
-    (end, of_process(call.event, exit, &output.stdout, &String::from_utf8_lossy(&output.stderr)))
+        Ok(Err(Broken::Pipe(error))) => return Err(failed(format!("it cannot be followed: {error}"))),
+        Ok(Ok(())) => {}
+    }
+    let status = group.finish().map_err(|error| failed(format!("its end is not known: {error}")))?;
+    Ok(match (status.code(), status.signal()) {
+        (Some(code), _) => Exit::Code(code),
+        (None, signal) => Exit::Signal(signal.unwrap_or_default()),
+    })
+}
+
+/// Whether variables can be left at this event for later commands.
+fn keeps_variables(event: HookEvent) -> bool {
+    matches!(
+        event,
+        HookEvent::SessionStart | HookEvent::Setup | HookEvent::CwdChanged | HookEvent::FileChanged
+    )
+}
+
+/// What a program wrote into its file; nothing if it wrote nothing, or more than variables are.
+fn exported(file: &NamedTempFile) -> Option<Exports> {
+    let mut text = String::new();
+    let mut file = file.reopen().ok()?.take(MAX_EXPORTS + 1);
+    let read = file.read_to_string(&mut text).ok()?;
+    (read > 0 && read as u64 <= MAX_EXPORTS).then_some(Exports(text))
 }
 
 /// Our ends of a program's standard streams.
@@ -112,8 +148,13 @@ struct Pipes {
     stderr: pipe::Receiver,
 }
 
-fn launch(program: &Program, call: &Call<'_>, around: &Surroundings) -> io::Result<(Group, Pipes)> {
-    let env = environment(call, around);
+fn launch(
+    program: &Program,
+    call: &Call<'_>,
+    around: &Surroundings,
+    exports: Option<&Path>,
+) -> io::Result<(Group, Pipes)> {
+    let env = environment(call, around, exports);
     let (program, args) = words(program, call, around);
     let (stdin_end, stdin) = io::pipe()?;
     let (stdout, stdout_end) = io::pipe()?;
@@ -177,17 +218,12 @@ fn fill<'a>(text: &str, known: impl Fn(&str) -> Option<&'a str>) -> String {
     filled + rest
 }
 
-fn environment(call: &Call<'_>, around: &Surroundings) -> Vec<(String, String)> {
-    let text = |path: &PathBuf| path.to_string_lossy().into_owned();
-    let keeps_variables = matches!(
-        call.event,
-        HookEvent::SessionStart | HookEvent::Setup | HookEvent::CwdChanged | HookEvent::FileChanged
-    );
-    let file = around.env_file.as_ref().filter(|_| keeps_variables);
+fn environment(call: &Call<'_>, around: &Surroundings, exports: Option<&Path>) -> Vec<(String, String)> {
+    let text = |path: &Path| path.to_string_lossy().into_owned();
     let mut env = around.env.clone();
     env.extend_from_slice(call.vars);
     env.push(("CLAUDE_PROJECT_DIR".to_owned(), text(&around.project)));
-    env.extend(file.map(|file| ("CLAUDE_ENV_FILE".to_owned(), text(file))));
+    env.extend(exports.map(|file| ("CLAUDE_ENV_FILE".to_owned(), text(file))));
     env
 }
 

@@ -3,12 +3,13 @@
 
 use super::{
     command::{Program, Shell},
-    host::{Callback, HostHook, OnFailure},
     http::{Http, Limits},
     matcher::Matcher,
     prompt::{self, Prompt},
 };
-use ostler_proto::{HookEvent, HookSource, Json, Rule, RuleSource, Settings, hook::HookInfo};
+use ostler_proto::{
+    HookEvent, HookSource, HostHook, Json, Rule, RuleSource, Settings, hook::HookInfo, listener::OnFailure,
+};
 use serde::Deserialize;
 use serde_json::Map;
 use std::{
@@ -67,7 +68,7 @@ pub(super) enum Handler {
     Command(Program),
     Http(Http),
     Prompt(Prompt),
-    Callback(String, Callback),
+    Callback(String),
     /// Something this version cannot do, and why: as a gate it stays closed.
     Unsupported(String),
 }
@@ -85,6 +86,8 @@ pub(super) struct Read {
     pub(super) hooks: Vec<Arc<Hook>>,
     pub(super) limits: Limits,
     pub(super) notices: Vec<String>,
+    /// Whether a host's callbacks count.
+    pub(super) hears_host: bool,
 }
 
 impl Scope {
@@ -134,11 +137,12 @@ pub(super) fn read(scopes: &[Scope]) -> Result<Read, String> {
         let of_owner = authority(&hook.info.source) == Authority::Managed;
         !is_disabled(&hook.info.source, scopes) && (of_owner || !managed_only)
     });
+    let hears_host = !managed_only && !is_disabled(&HookSource::Host, scopes);
     let limits = Limits {
         urls: strongest_list(scopes, |scope| scope.urls.as_ref()),
         env_vars: strongest_list(scopes, |scope| scope.env_vars.as_ref()),
     };
-    Ok(Read { hooks: hooks.into_iter().map(Arc::new).collect(), limits, notices })
+    Ok(Read { hooks: hooks.into_iter().map(Arc::new).collect(), limits, notices, hears_host })
 }
 
 fn authority(source: &HookSource) -> Authority {
@@ -154,7 +158,7 @@ fn authority(source: &HookSource) -> Authority {
 }
 
 /// Whether somebody who may has switched off the hooks of this source.
-pub(super) fn is_disabled(source: &HookSource, scopes: &[Scope]) -> bool {
+fn is_disabled(source: &HookSource, scopes: &[Scope]) -> bool {
     let own = authority(source);
     let said = scopes.iter().filter_map(|scope| Some((authority(&scope.source), scope.disable_all?)));
     let strongest = said.filter(|(who, _)| *who <= own).min_by_key(|(who, _)| *who);
@@ -295,8 +299,12 @@ fn handler(event: HookEvent, entry: &Entry) -> Result<Handler, String> {
 }
 
 /// A callback of the host as a hook like any other.
-pub(super) fn of_host(host: HostHook, callback: &Callback) -> Result<Hook, String> {
-    let handler = Handler::Callback(host.callback_id, Arc::clone(callback));
+pub(super) fn of_host(host: HostHook) -> Hook {
+    let (matcher, handler) = match Matcher::read(&host.matcher, host.event) {
+        Ok(matcher) => (matcher, Handler::Callback(host.callback)),
+        // Nobody knows what it is about, so it might be about anything.
+        Err(problem) => (Matcher::All, Handler::Unsupported(format!("its matcher {problem}"))),
+    };
     let info = HookInfo {
         event: host.event,
         matcher: host.matcher.clone(),
@@ -307,9 +315,9 @@ pub(super) fn of_host(host: HostHook, callback: &Callback) -> Result<Hook, Strin
         timeout_ms: millis(host.timeout.unwrap_or_else(|| default_timeout(&handler, host.event))),
         background: false,
     };
-    Ok(Hook {
+    Hook {
         info,
-        matcher: Matcher::read(&host.matcher, host.event)?,
+        matcher,
         condition: None,
         handler,
         timeout: host.timeout,
@@ -318,7 +326,7 @@ pub(super) fn of_host(host: HostHook, callback: &Callback) -> Result<Hook, Strin
         on_failure: host.on_failure,
         vars: Vec::new(),
         spent: AtomicBool::new(false),
-    })
+    }
 }
 
 /// How long a hook may take; the end of a session waits for all hooks together.
@@ -338,7 +346,7 @@ fn default_timeout(handler: &Handler, event: HookEvent) -> Duration {
     let seconds = match (handler, event) {
         (_, HookEvent::SessionEnd) => return AT_END,
         (Handler::Prompt(_), _) | (Handler::Command(_) | Handler::Http(_), HookEvent::UserPromptSubmit) => 30,
-        (Handler::Callback(..), _) => 60,
+        (Handler::Callback(_), _) => 60,
         (Handler::Command(_) | Handler::Http(_), HookEvent::MessageDisplay) => 10,
         (Handler::Command(_) | Handler::Http(_) | Handler::Unsupported(_), _) => 600,
     };
@@ -361,7 +369,7 @@ fn name(handler: &Handler) -> String {
         Handler::Command(command) => super::command::name(command),
         Handler::Http(http) => http.url.clone(),
         Handler::Prompt(prompt) => prompt.text.clone(),
-        Handler::Callback(id, _) => id.clone(),
+        Handler::Callback(id) => id.clone(),
         Handler::Unsupported(problem) => problem.clone(),
     };
     match name.char_indices().nth(MAX_NAME) {
@@ -374,7 +382,12 @@ impl Hook {
     /// Whether two settings files name the same thing to do. Copies of plugins and skills stay apart.
     pub(super) fn repeats(&self, other: &Self) -> bool {
         let from_files = [self, other].iter().all(|hook| matches!(hook.info.source, HookSource::Settings(_)));
-        let same = match (&self.handler, &other.handler) {
+        from_files && self.does_the_same(other) && self.info.background == other.info.background
+    }
+
+    /// Whether two hooks do the same thing.
+    pub(super) fn does_the_same(&self, other: &Self) -> bool {
+        match (&self.handler, &other.handler) {
             (Handler::Command(one), Handler::Command(two)) => one == two,
             (Handler::Http(one), Handler::Http(two)) => one == two,
             (Handler::Prompt(one), Handler::Prompt(two)) => one == two,
@@ -382,12 +395,11 @@ impl Hook {
                 Handler::Command(_)
                 | Handler::Http(_)
                 | Handler::Prompt(_)
-                | Handler::Callback(..)
+                | Handler::Callback(_)
                 | Handler::Unsupported(_),
                 _,
             ) => false,
-        };
-        from_files && same && self.info.background == other.info.background
+        }
     }
 }
 

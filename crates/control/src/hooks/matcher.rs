@@ -2,7 +2,7 @@
 //! because a guard that stays silent by mistake lets things through.
 
 use super::occasion::Occasion;
-use crate::permission::{Ground, Line, Policy, Question, decide, read};
+use crate::permission::{Author, Ground, Line, Policy, Question, decide, read};
 use fancy_regex::Regex;
 use ostler_proto::{Access, Decision, HookEvent, Json, Mode, Reason, Rule, Rules};
 use std::path::Path;
@@ -75,10 +75,15 @@ pub(super) fn condition_fits(rule: &Rule, occasion: &Occasion, project: &Path, h
         | Access::Write { .. }
         | Access::Network { .. }
         | Access::Mcp { .. }
-        | Access::Agent { .. } => None,
+        | Access::Agent { .. }
+        | Access::Consult(_) => None,
     };
     let input = occasion.details.get("tool_input").unwrap_or(&Json::Null);
-    let decision = decide(&Question { tool: &tool, input, intent, line: line.as_ref() }, &policy, None);
+    let decision = decide(
+        &Question { tool: &tool, input, intent, line: line.as_ref(), author: Author::Model },
+        &policy,
+        None,
+    );
     matches!(decision, Decision::Deny { because: Reason::Rule { .. }, .. })
 }
 
@@ -94,7 +99,8 @@ fn speaks_about(rule: &Rule, tool: &str, access: Option<&Access>) -> bool {
                 | Access::Execute { .. }
                 | Access::Network { .. }
                 | Access::Mcp { .. }
-                | Access::Agent { .. },
+                | Access::Agent { .. }
+                | Access::Consult(_),
             )
             | None => false,
         }

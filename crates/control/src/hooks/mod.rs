@@ -6,7 +6,9 @@ mod answer;
 pub mod audit;
 mod command;
 mod config;
-pub mod host;
+mod exchange;
+mod export;
+mod host;
 pub mod http;
 mod matcher;
 mod merge;
@@ -15,10 +17,11 @@ pub mod prompt;
 mod run;
 
 pub use config::Scope;
-pub use host::{Callback, CallbackRequest, HostHook};
+pub use exchange::{Exchange, Told};
+pub use export::Exports;
 pub use http::{HttpPost, Post, Posted, Reach};
 pub use occasion::{CallFacts, Common, Occasion};
-pub use prompt::{AskModel, ModelQuestion};
+pub use prompt::{AskModel, ModelAnswer, ModelQuestion};
 
 use answer::Word;
 use config::Hook;
@@ -26,7 +29,7 @@ use futures_util::future::{BoxFuture, join_all};
 use http::Limits;
 use merge::Given;
 use ostler_proto::{
-    HookEvent, HookRecord, Json, Verdict,
+    CallId, HookEvent, HookRecord, HookSource, HostHook, Json, Verdict,
     content::{Sink, clean},
     hook::{HookEnd, HookFiring, HookInfo, HookRun, HookWord},
 };
@@ -35,6 +38,7 @@ use ostler_tools::{
     host::{Confinement, Warden},
 };
 use run::{Job, Ran};
+use serde::{Deserialize, Serialize};
 use std::{
     path::PathBuf,
     sync::{Arc, atomic::Ordering},
@@ -50,8 +54,6 @@ pub struct Surroundings {
     pub home: PathBuf,
     /// The environment of their commands.
     pub env: Vec<(String, String)>,
-    /// Where commands at a session's start leave variables for later commands of the shell.
-    pub env_file: Option<PathBuf>,
     /// What their commands may touch.
     pub confinement: Confinement,
     /// Who keeps custody of what they start.
@@ -62,12 +64,16 @@ pub struct Surroundings {
     pub post: Option<HttpPost>,
     /// How a model is asked.
     pub ask_model: Option<AskModel>,
+    /// Where they tell what nobody waits for, and a host is called back.
+    pub exchange: Arc<Exchange>,
 }
 
 /// All hooks in force.
+#[derive(Clone)]
 pub struct Hooks {
     all: Vec<Arc<Hook>>,
     around: Arc<Around>,
+    hears_host: bool,
     /// What was left out of the settings, and why.
     pub notices: Vec<String>,
 }
@@ -78,7 +84,7 @@ struct Around {
 }
 
 /// What the hooks made of an event.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Fired {
     /// At a gate: yes, ask or no. Nothing means that no hook cares.
     pub verdict: Option<Verdict>,
@@ -102,6 +108,9 @@ pub struct Fired {
     pub replaced_result: Option<Json>,
     /// Everything hooks said for this event alone, in the order of settings.
     pub specific: Vec<Json>,
+    /// Variables left for later commands, in the order of settings.
+    #[serde(skip)]
+    pub exports: Vec<Exports>,
     /// Every hook that was evaluated.
     pub runs: Vec<HookRun>,
 }
@@ -115,8 +124,14 @@ pub struct Firing {
 }
 
 /// What a hook in the background had to say when it was done. Its decisions count for nothing.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Late {
+    /// The event it was told of.
+    pub event: HookEvent,
+    /// The call that was about.
+    pub call: Option<CallId>,
+    /// What matchers were tried on.
+    pub about: Option<String>,
     /// How it went.
     pub run: HookRun,
     /// For the model, with the next prompt.
@@ -146,31 +161,35 @@ impl Hooks {
     /// No hooks at all.
     pub fn none(surroundings: Surroundings) -> Self {
         let around = Arc::new(Around { surroundings, limits: Limits::default() });
-        Self { all: Vec::new(), around, notices: Vec::new() }
+        Self { all: Vec::new(), around, hears_host: true, notices: Vec::new() }
     }
 
     /// The hooks of these scopes, the strongest first. The error names the key.
     pub fn new(scopes: &[Scope], surroundings: Surroundings) -> Result<Self, String> {
         let read = config::read(scopes)?;
         let around = Arc::new(Around { surroundings, limits: read.limits });
-        Ok(Self { all: read.hooks, around, notices: read.notices })
+        Ok(Self { all: read.hooks, around, hears_host: read.hears_host, notices: read.notices })
     }
 
-    /// Replaces the host's hooks, unless the user has switched hooks off.
-    pub fn set_host(
-        &mut self,
-        hooks: Vec<HostHook>,
-        callback: &Callback,
-        scopes: &[Scope],
-    ) -> Result<(), String> {
-        let of_host = |hook: &HookInfo| hook.source == ostler_proto::HookSource::Host;
-        self.all.retain(|hook| !of_host(&hook.info));
-        if !config::is_disabled(&ostler_proto::HookSource::Host, scopes) {
-            for hook in hooks {
-                self.all.push(Arc::new(config::of_host(hook, callback)?));
-            }
+    /// Whether callbacks of a host count; the user or the machine's owner may have switched them off.
+    pub fn hears_host(&self) -> bool {
+        self.hears_host
+    }
+
+    /// Replaces the host's hooks, where they count.
+    pub fn set_host(&mut self, hooks: Vec<HostHook>) {
+        self.all.retain(|hook| hook.info.source != HookSource::Host);
+        let heard = hooks.into_iter().filter(|_| self.hears_host);
+        self.all.extend(heard.map(|hook| Arc::new(config::of_host(hook))));
+    }
+
+    /// Hooks that were to run once, and did so in an earlier configuration, have run here too.
+    pub fn inherit(&self, earlier: &Self) {
+        let spent = earlier.all.iter().filter(|hook| hook.spent.load(Ordering::Relaxed));
+        for old in spent {
+            let same = self.all.iter().filter(|new| new.info == old.info && new.does_the_same(old));
+            same.for_each(|new| new.spent.store(true, Ordering::Relaxed));
         }
-        Ok(())
     }
 
     /// Every hook in force, in order.
@@ -210,11 +229,12 @@ impl Hooks {
         let background = background.into_iter().map(|(_, late)| late).collect();
         let mut given: Vec<Given> = Vec::new();
         let mut rewriters: Vec<usize> = Vec::new();
-        let mut changed = None;
+        let (mut changed, mut exports) = (None, Vec::new());
         while !asked.is_empty() {
             let heard = self.ask(&asked, common, &occasion).await;
             given.retain(|earlier| !asked.contains(&earlier.place));
             for (place, ran) in heard {
+                exports.extend(ran.exports);
                 given.push(Given { place, hook: ran.run.hook.clone(), answer: ran.answer });
                 runs.push(ran.run);
             }
@@ -237,7 +257,7 @@ impl Hooks {
             let is_denied = matches!(fired.verdict, Some(Verdict::Deny { .. }));
             fired.updated_input = changed.filter(|_| !is_denied);
         }
-        fired.runs = runs;
+        (fired.runs, fired.exports) = (runs, exports);
         Firing { fired, background }
     }
 
@@ -255,8 +275,11 @@ impl Hooks {
     fn fitting(&self, occasion: &Occasion) -> Vec<usize> {
         let about = occasion.about();
         let around = &self.around.surroundings;
+        // Hosts do not expect to be called before they were told that the session began.
+        let is_startup = occasion.event == HookEvent::SessionStart && about.as_deref() == Some("startup");
         let fits = |hook: &Hook| {
             hook.info.event == occasion.event
+                && !(is_startup && hook.info.source == HookSource::Host)
                 && !hook.spent.load(Ordering::Relaxed)
                 && hook.matcher.fits(about.as_deref())
                 && hook
@@ -308,6 +331,7 @@ impl Hooks {
                 duration_ms: 0,
                 word: HookWord::Nothing,
                 problem: None,
+                spent: None,
             };
             (run, Box::pin(job.run_late()))
         };
@@ -331,7 +355,22 @@ impl Hooks {
             input: Arc::clone(input),
             text: Arc::clone(text),
             call: occasion.call(),
+            about: occasion.about(),
         }
+    }
+
+    /// The firing as the log keeps it when somebody else decided before the hooks could.
+    pub fn outrun(&self, occasion: &Occasion, call: CallId) -> HookRecord {
+        let runs = self.matching(occasion).into_iter().map(|info| HookRun {
+            hook: info.hook,
+            source: info.source,
+            end: HookEnd::Withdrawn,
+            duration_ms: 0,
+            word: HookWord::Nothing,
+            problem: None,
+            spent: None,
+        });
+        Fired { runs: runs.collect(), ..Fired::default() }.record(occasion, Some(call))
     }
 }
 
@@ -356,7 +395,7 @@ fn withdraw_yes(word: &mut Word) {
 
 impl Fired {
     /// For the log. It names every hook that was evaluated, and is written even when none was.
-    pub fn record(&self, occasion: &Occasion, call: Option<ostler_proto::CallId>) -> HookRecord {
+    pub fn record(&self, occasion: &Occasion, call: Option<CallId>) -> HookRecord {
         HookRecord::Fired(HookFiring {
             event: occasion.event,
             call: call.or_else(|| occasion.call()),
@@ -366,6 +405,24 @@ impl Fired {
             block: self.block.clone(),
             changed_input: self.updated_input.is_some(),
             stop: self.stop.clone(),
+            late: false,
+        })
+    }
+}
+
+impl Late {
+    /// For the log.
+    pub fn record(&self) -> HookRecord {
+        HookRecord::Fired(HookFiring {
+            event: self.event,
+            call: self.call.clone(),
+            about: self.about.clone(),
+            runs: vec![self.run.clone()],
+            verdict: None,
+            block: None,
+            changed_input: false,
+            stop: None,
+            late: true,
         })
     }
 }

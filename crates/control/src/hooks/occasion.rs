@@ -3,7 +3,7 @@
 
 use ostler_proto::{CallId, HookEvent, Intent, Json, Mode, SessionId};
 use serde_json::{Map, json};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// What every input says about the session.
 #[derive(Debug, Clone, PartialEq)]
@@ -115,6 +115,59 @@ impl Occasion {
             .with("last_assistant_message", last_message)
             .with("background_tasks", json!([]))
             .with("session_crons", json!([]))
+    }
+
+    /// The turn ended because the model could not be asked: the kind of error, and its words.
+    pub fn stop_failure(error: &str, details: &str, last_message: &str) -> Self {
+        Self::new(HookEvent::StopFailure)
+            .with("error", error)
+            .with("error_details", details)
+            .with("last_assistant_message", last_message)
+    }
+
+    /// A call was denied, for this reason.
+    pub fn permission_denied(call: CallFacts<'_>, reason: &str) -> Self {
+        Self::about_call(HookEvent::PermissionDenied, call)
+            .with("tool_use_id", call.id.as_str())
+            .with("reason", reason)
+    }
+
+    /// All calls of an answer have their results; each as `{tool_name, tool_input, tool_use_id, tool_response}`.
+    pub fn post_tool_batch(calls: Vec<Json>) -> Self {
+        Self::new(HookEvent::PostToolBatch).with("tool_calls", calls)
+    }
+
+    /// The conversation is about to be compacted: `manual` or `auto`, and what the user said about it.
+    pub fn pre_compact(trigger: &str, custom_instructions: &str) -> Self {
+        Self::new(HookEvent::PreCompact)
+            .with("trigger", trigger)
+            .with("custom_instructions", custom_instructions)
+    }
+
+    /// The conversation was compacted to this.
+    pub fn post_compact(trigger: &str, summary: &str) -> Self {
+        Self::new(HookEvent::PostCompact).with("trigger", trigger).with("compact_summary", summary)
+    }
+
+    /// An instruction file was read: `User`, `Project`, `Local` or `Managed`, at `session_start`, … . Globs, the
+    /// file that led to it and the file that names it are added with [`Self::with`].
+    pub fn instructions_loaded(path: &Path, memory_type: &str, load_reason: &str) -> Self {
+        Self::new(HookEvent::InstructionsLoaded)
+            .with("file_path", path.to_string_lossy())
+            .with("memory_type", memory_type)
+            .with("load_reason", load_reason)
+    }
+
+    /// A settings file changed: `user_settings`, `project_settings`, `local_settings`, `policy_settings`.
+    pub fn config_change(source: &str, path: &Path) -> Self {
+        Self::new(HookEvent::ConfigChange).with("source", source).with("file_path", path.to_string_lossy())
+    }
+
+    /// The working directory changed.
+    pub fn cwd_changed(old: &Path, new: &Path) -> Self {
+        Self::new(HookEvent::CwdChanged)
+            .with("old_cwd", old.to_string_lossy())
+            .with("new_cwd", new.to_string_lossy())
     }
 
     fn about_call(event: HookEvent, call: CallFacts<'_>) -> Self {

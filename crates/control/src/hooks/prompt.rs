@@ -1,14 +1,21 @@
 //! Hooks that are questions to a small model. This makes the question and reads the answer; asking
 //! is a function the engine hands in.
 
-use super::answer::{Answer, Trouble, Word};
+use super::{
+    answer::{Answer, Trouble, Word},
+    run::Ended,
+};
 use futures_util::future::BoxFuture;
-use ostler_proto::{HookEvent, Json, hook::HookEnd};
+use ostler_proto::{
+    HookEvent, Json,
+    hook::{HookEnd, Spent},
+};
 use serde::Deserialize;
 use std::{sync::Arc, time::Duration};
 
 /// Asks a model and hands back its words. Dropping the future ends the request.
-pub type AskModel = Arc<dyn Fn(ModelQuestion) -> BoxFuture<'static, Result<String, String>> + Send + Sync>;
+pub type AskModel =
+    Arc<dyn Fn(ModelQuestion) -> BoxFuture<'static, Result<ModelAnswer, String>> + Send + Sync>;
 
 /// A question to a model.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,6 +26,15 @@ pub struct ModelQuestion {
     pub prompt: String,
     /// Which model; the small one if nothing is said.
     pub model: Option<String>,
+}
+
+/// What a model said to it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ModelAnswer {
+    /// Its words.
+    pub text: String,
+    /// What it used.
+    pub spent: Option<Spent>,
 }
 
 /// A question as settings word it.
@@ -46,8 +62,8 @@ pub(super) async fn run(
     (event, input): (HookEvent, &str),
     ask: Option<&AskModel>,
     limit: Duration,
-) -> (HookEnd, Result<Answer, Trouble>) {
-    let broken = |end, problem: String| (end, Err(Trouble::Broken(problem)));
+) -> Ended {
+    let broken = |end, problem: String| Ended::from((end, Err(Trouble::Broken(problem))));
     let Some(ask) = ask else {
         return broken(HookEnd::Failed, "no model can be asked from here".to_owned());
     };
@@ -60,7 +76,10 @@ pub(super) async fn run(
     match tokio::time::timeout(limit, ask(question)).await {
         Err(_) => broken(HookEnd::TimedOut, format!("it took longer than {} s", limit.as_secs_f64())),
         Ok(Err(problem)) => broken(HookEnd::Failed, problem),
-        Ok(Ok(words)) => (HookEnd::Answered, read(event, prompt, &words)),
+        Ok(Ok(ModelAnswer { text, spent })) => {
+            let read = read(event, prompt, &text);
+            Ended { spent, stdout: text, ..Ended::from((HookEnd::Answered, read)) }
+        }
     }
 }
 

@@ -6,12 +6,14 @@ use super::{
     answer::{Answer, Trouble, Word},
     command,
     config::{Handler, Hook},
-    host::{self, CallbackRequest, OnFailure},
-    http, prompt,
+    exchange::{Exchange, Told},
+    export::Exports,
+    host, http, prompt,
 };
 use ostler_proto::{
-    CallId, HookEvent, Json,
-    hook::{HookEnd, HookRun, Power},
+    CallId, HookEvent, HookNews, Json,
+    hook::{HookEnd, HookRun, Power, Spent},
+    listener::{HookOutcome, HookOutput, HookRunning, OnFailure},
 };
 use ostler_tools::Artifacts;
 use std::{
@@ -31,6 +33,7 @@ pub(super) struct Job {
     pub(super) input: Arc<Json>,
     pub(super) text: Arc<str>,
     pub(super) call: Option<CallId>,
+    pub(super) about: Option<String>,
     pub(super) limit: Duration,
 }
 
@@ -38,6 +41,24 @@ pub(super) struct Job {
 pub(super) struct Ran {
     pub(super) run: HookRun,
     pub(super) answer: Answer,
+    pub(super) exports: Option<Exports>,
+}
+
+/// How a hook ended, whatever kind it is.
+pub(super) struct Ended {
+    pub(super) end: HookEnd,
+    pub(super) result: Result<Answer, Trouble>,
+    pub(super) stdout: String,
+    pub(super) stderr: String,
+    pub(super) exports: Option<Exports>,
+    pub(super) spent: Option<Spent>,
+}
+
+/// A run that frontends were told of; they learn of its end even if it is dropped.
+struct Shown<'a> {
+    exchange: &'a Exchange,
+    running: HookRunning,
+    output: HookOutput,
 }
 
 impl Job {
@@ -45,8 +66,11 @@ impl Job {
     pub(super) async fn run(self) -> Ran {
         let began = Instant::now();
         let event = self.hook.info.event;
-        let (end, result) = self.handle(event).await;
-        let (mut answer, problem) = match result {
+        let mut shown = Shown::new(&self.around.surroundings.exchange, event, self.about.clone());
+        let ended = self.handle(event).await;
+        shown.output = ended.shown();
+        drop(shown);
+        let (mut answer, problem) = match ended.result {
             Ok(answer) => (answer, None),
             Err(trouble) => in_trouble(event, self.hook.on_failure, trouble, &self.hook.info.hook),
         };
@@ -54,27 +78,32 @@ impl Job {
         let run = HookRun {
             hook: self.hook.info.hook.clone(),
             source: self.hook.info.source.clone(),
-            end,
+            end: ended.end,
             duration_ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
             word: answer.word.kind(),
             problem: problem.or_else(|| answer.note.clone()),
+            spent: ended.spent,
         };
         if let Some(problem) = &run.problem {
             tracing::warn!(%event, hook = run.hook, source = %run.source, problem, "a hook had a problem");
         }
-        Ran { run, answer }
+        Ran { run, answer, exports: ended.exports }
     }
 
     /// The same for a hook nobody waited for.
     pub(super) async fn run_late(self) -> Late {
-        let wakes = self.hook.wakes;
-        let Ran { run, answer } = self.run().await;
+        let (wakes, event) = (self.hook.wakes, self.hook.info.event);
+        let (call, about) = (self.call.clone(), self.about.clone());
+        let Ran { run, answer, .. } = self.run().await;
         let objects = run.end == HookEnd::Exited { code: 2 };
         let reason = match answer.word {
             Word::Block(reason) | Word::Deny(reason) => Some(reason),
             Word::Nothing | Word::Allow(_) | Word::Ask(_) => run.problem.clone(),
         };
         Late {
+            event,
+            call,
+            about,
             run,
             additional_context: answer.context.into_iter().collect(),
             system_messages: answer.system_message.into_iter().collect(),
@@ -82,7 +111,7 @@ impl Job {
         }
     }
 
-    async fn handle(&self, event: HookEvent) -> (HookEnd, Result<Answer, Trouble>) {
+    async fn handle(&self, event: HookEvent) -> Ended {
         let around = &self.around.surroundings;
         match &self.hook.handler {
             Handler::Command(program) => {
@@ -90,21 +119,71 @@ impl Job {
                 command::run(program, &call, around, self.limit).await
             }
             Handler::Http(address) => {
-                http::run(address, (event, &self.text), (around, &self.around.limits), self.limit).await
+                let limits = &self.around.limits;
+                http::run(address, (event, &self.text), (around, limits), self.limit).await.into()
             }
             Handler::Prompt(question) => {
                 prompt::run(question, (event, &self.text), around.ask_model.as_ref(), self.limit).await
             }
-            Handler::Callback(id, callback) => {
-                let request = CallbackRequest {
-                    callback_id: id.clone(),
+            Handler::Callback(callback) => {
+                let call = host::Call {
+                    callback,
+                    event,
                     input: Json::clone(&self.input),
                     tool_use_id: self.call.as_ref().map(|call| call.as_str().to_owned()),
+                    on_failure: self.hook.on_failure,
                 };
-                host::run(callback, request, event, self.limit).await
+                host::run(call, &around.exchange, self.limit).await.into()
             }
-            Handler::Unsupported(problem) => (HookEnd::Failed, Err(Trouble::Broken(problem.clone()))),
+            Handler::Unsupported(problem) => (HookEnd::Failed, Err(Trouble::Broken(problem.clone()))).into(),
         }
+    }
+}
+
+impl From<(HookEnd, Result<Answer, Trouble>)> for Ended {
+    fn from((end, result): (HookEnd, Result<Answer, Trouble>)) -> Self {
+        Self { end, result, stdout: String::new(), stderr: String::new(), exports: None, spent: None }
+    }
+}
+
+impl Ended {
+    /// What frontends may see of it.
+    fn shown(&self) -> HookOutput {
+        let start = |text: &str| text[..text.floor_char_boundary(MAX_TEXT)].to_owned();
+        let code = match self.end {
+            HookEnd::Exited { code } => Some(code),
+            HookEnd::Killed { .. }
+            | HookEnd::Answered
+            | HookEnd::TimedOut
+            | HookEnd::Babbled
+            | HookEnd::Failed
+            | HookEnd::Background
+            | HookEnd::Withdrawn => None,
+        };
+        let outcome = match (&self.end, code) {
+            (HookEnd::TimedOut, _) => HookOutcome::Cancelled,
+            (_, Some(0)) => HookOutcome::Success,
+            (_, None) if self.result.is_ok() => HookOutcome::Success,
+            (_, Some(_) | None) => HookOutcome::Error,
+        };
+        HookOutput { stdout: start(&self.stdout), stderr: start(&self.stderr), code, outcome }
+    }
+}
+
+impl<'a> Shown<'a> {
+    fn new(exchange: &'a Exchange, event: HookEvent, about: Option<String>) -> Self {
+        let running = HookRunning { id: exchange.new_id(), event, about };
+        exchange.tell(Told::News(HookNews::Started(running.clone())));
+        let (stdout, stderr) = (String::new(), String::new());
+        let output = HookOutput { stdout, stderr, code: None, outcome: HookOutcome::Cancelled };
+        Self { exchange, running, output }
+    }
+}
+
+impl Drop for Shown<'_> {
+    fn drop(&mut self) {
+        let news = HookNews::Ended(self.running.clone(), self.output.clone());
+        self.exchange.tell(Told::News(news));
     }
 }
 
@@ -115,9 +194,15 @@ fn in_trouble(
     trouble: Trouble,
     hook: &str,
 ) -> (Answer, Option<String>) {
+    // A hook that is broken for good must not keep an agent from ever ending.
+    let is_an_end = matches!(
+        event,
+        HookEvent::Stop | HookEvent::SubagentStop | HookEvent::TaskCompleted | HookEvent::TeammateIdle
+    );
+    let blocks = on_failure == OnFailure::Block && !is_an_end;
     let (problem, objects) = match trouble {
-        Trouble::Broken(problem) => (problem, event.power() == Power::Gate || on_failure == OnFailure::Block),
-        Trouble::Error(problem) => (problem, on_failure == OnFailure::Block),
+        Trouble::Broken(problem) => (problem, event.power() == Power::Gate || blocks),
+        Trouble::Error(problem) => (problem, blocks),
     };
     let reason = format!("the hook '{hook}' did not answer: {problem}");
     let word = if objects { Word::objection(event, reason) } else { Word::Nothing };

@@ -42,12 +42,8 @@ pub(super) fn might_be_named(pattern: &str, line: &Line) -> bool {
 }
 
 /// The allow rule that covers every command of the line which does not go without saying.
-pub(super) fn allowed_by<'a>(
-    rules: &'a [Rule],
-    tool: &str,
-    line: &Line,
-    policy: &Policy,
-) -> Option<&'a Rule> {
+pub(super) fn allowed_by<'a>(tool: &str, line: &Line, policy: &'a Policy) -> Option<&'a Rule> {
+    let rules = &policy.rules.allow;
     if line.reading.problem.is_some() {
         return None;
     }
@@ -65,8 +61,7 @@ pub(super) fn allowed_by<'a>(
         let rule = bare.or_else(|| rules.iter().find(granted))?;
         deciding = deciding.or(Some(rule));
     }
-    let by_edits = || rules.iter().find(|rule| rule.tool == "Edit" && rule::grants_edits(rule, line, policy));
-    deciding.or(bare).or_else(by_edits)
+    deciding.or(bare).or_else(|| rule::granting_edits(line, policy))
 }
 
 /// Rules that would cover what is not covered yet, one for each command; none when the line

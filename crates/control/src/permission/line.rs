@@ -9,6 +9,7 @@ use super::{
         steers,
         table::{self, At, Vital, is_harmless_variable},
     },
+    windows,
 };
 use ostler_proto::{Footprint, PathFact};
 use std::path::{Path, PathBuf};
@@ -164,6 +165,9 @@ impl Line {
                 "{} decides what tools may do or run; changing it always asks",
                 fact.target.display()
             ));
+        }
+        if let Some(why) = windows::odd_form(touched.iter().filter_map(|touched| touched.fact.as_ref())) {
+            return Class::Dangerous(why);
         }
         match beyond(command, touched, policy) {
             Some(why) => Class::Normal(why),

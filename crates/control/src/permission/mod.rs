@@ -4,24 +4,34 @@
 
 mod command;
 mod explain;
+mod file;
 mod line;
+mod mode;
 mod path;
+mod patterns;
 mod rule;
 mod shell;
 mod terms;
+mod update;
+mod windows;
 
 pub use explain::{Explanation, Part};
+pub use file::{Step, steps};
 pub(crate) use line::Class;
 pub use line::Line;
+pub use mode::{Above, Bypass};
+pub use patterns::Compiled;
 pub use shell::explain;
 pub(crate) use shell::{Ground, read};
+pub(crate) use terms::secrets;
 pub use terms::{Demand, Sandboxing};
 
 use ostler_proto::{
-    Access, Decision, Intent, Json, Mode, PathFact, Reason, Rule, RuleSource, Rules, Suggestion, Verdict,
+    Access, Addressee, Decision, Intent, Json, Mode, Reason, Rule, RuleSource, Rules, Suggestion, Verdict,
 };
 use ostler_tools::{ReadPolicy, Sight};
-use rule::{PathPatterns, Side, matches};
+use patterns::PathPatterns;
+use rule::{Side, about};
 use std::{path::PathBuf, sync::LazyLock};
 
 /// What is in force.
@@ -37,8 +47,20 @@ pub struct Policy {
     pub home: PathBuf,
     /// Folders of the session's own making, canonical, that it may read without asking.
     pub readable: Vec<PathBuf>,
+    /// Folders of the session's own making, canonical, that file tools may also write without asking.
+    pub editable: Vec<PathBuf>,
+    /// The file in which the session's plan stands; it may be written in every mode.
+    pub plan_file: Option<PathBuf>,
+    /// The mode that plan mode goes back to.
+    pub before_plan: Mode,
+    /// Whether permissions may be bypassed.
+    pub bypass: Bypass,
+    /// Whom an agent in mode `bubble` can ask.
+    pub above: Above,
     /// How command lines are confined.
     pub sandboxing: Sandboxing,
+    /// The rules' patterns, ready to be tried.
+    pub compiled: Compiled,
 }
 
 /// One call to be judged.
@@ -52,6 +74,20 @@ pub struct Question<'a> {
     pub intent: &'a Intent,
     /// What was read out of its command line, if it has one; without it, it counts as not understood.
     pub line: Option<&'a Line>,
+    /// Who wrote the input as it now stands.
+    pub author: Author,
+}
+
+/// Who wrote a call's input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Author {
+    /// The model.
+    #[default]
+    Model,
+    /// A hook that changed it.
+    Hook,
+    /// Whoever answered the question about it.
+    User,
 }
 
 /// Judges one call. The only function in the product that says yes.
@@ -60,13 +96,14 @@ pub fn decide(question: &Question<'_>, policy: &Policy, hook: Option<&Verdict>) 
         let because = Reason::Hook { name: hook.clone(), text: reason.clone() };
         return deny(question, because);
     }
-    if let Some(rule) = first_match(question, policy, &policy.rules.deny, Side::Deny) {
+    if let Some(rule) = about(question, policy, Side::Deny) {
         return deny(question, because_of(rule));
     }
     if let Some(text) = hard_floor(question, policy) {
         return deny(question, Reason::Check { text });
     }
-    if let Some(rule) = first_match(question, policy, &policy.rules.ask, Side::Ask)
+    let is_own = file::is_editable(question.intent.access.paths(), policy);
+    if let Some(rule) = about(question, policy, Side::Ask).filter(|_| !is_own)
         && !(rule.pattern.is_none() && policy.mode != Mode::Plan && is_confined(question, policy))
     {
         return ask_or_deny(question, policy, because_of(rule));
@@ -76,23 +113,37 @@ pub fn decide(question: &Question<'_>, policy: &Policy, hook: Option<&Verdict>) 
     }
     let checked = own_check(question, policy);
     if let Some(Verdict::Allow { hook, reason }) = hook
-        && !matches!(checked, Checked::AlwaysAsk(_))
+        && checked.may_be_allowed_by_hook(question.author)
     {
         return Decision::Allow { because: Reason::Hook { name: hook.clone(), text: reason.clone() } };
     }
+    by_mode(question, policy, checked)
+}
+
+/// What the mode and the allow rules make of what the call's own access says.
+fn by_mode(question: &Question<'_>, policy: &Policy, checked: Checked) -> Decision {
     match (checked, policy.mode) {
+        (Checked::OnlyUser(text), _) => ask_or_deny(question, policy, Reason::Check { text }),
         (Checked::Harmless(text), _) => Decision::Allow { because: Reason::Check { text } },
         (_, Mode::BypassPermissions) | (Checked::Edit, Mode::AcceptEdits) => allow_by_mode(policy.mode),
-        (Checked::Confined(text), Mode::Default | Mode::AcceptEdits | Mode::DontAsk) => {
+        (Checked::Confined(text), Mode::Default | Mode::AcceptEdits | Mode::DontAsk | Mode::Bubble) => {
             Decision::Allow { because: Reason::Check { text } }
         }
         (Checked::AlwaysAsk(text), _) => ask_or_deny(question, policy, Reason::Check { text }),
+        // Rules let the agent look around while it plans; nothing but the user lets it act.
+        (Checked::Other(why), Mode::Plan) if only_looks(&question.intent.access) => {
+            let because = why.map_or(Reason::Mode { mode: Mode::Plan }, |text| Reason::Check { text });
+            match allowing_rule(question, policy) {
+                Some(rule) => Decision::Allow { because: because_of(rule) },
+                None => ask_or_deny(question, policy, because),
+            }
+        }
         (Checked::Edit | Checked::Other(_) | Checked::Confined(_), Mode::Plan) => {
-            ask(question, policy, Reason::Mode { mode: Mode::Plan })
+            ask_or_deny(question, policy, Reason::Mode { mode: Mode::Plan })
         }
         (
             checked @ (Checked::Edit | Checked::Other(_)),
-            mode @ (Mode::Default | Mode::AcceptEdits | Mode::DontAsk),
+            mode @ (Mode::Default | Mode::AcceptEdits | Mode::DontAsk | Mode::Bubble),
         ) => match (allowing_rule(question, policy), checked) {
             (Some(rule), _) => Decision::Allow { because: because_of(rule) },
             (None, Checked::Other(Some(text))) => ask_or_deny(question, policy, Reason::Check { text }),
@@ -101,6 +152,7 @@ pub fn decide(question: &Question<'_>, policy: &Policy, hook: Option<&Verdict>) 
                 Checked::Harmless(_)
                 | Checked::Edit
                 | Checked::AlwaysAsk(_)
+                | Checked::OnlyUser(_)
                 | Checked::Confined(_)
                 | Checked::Other(None),
             ) => ask_or_deny(question, policy, Reason::Mode { mode }),
@@ -117,32 +169,48 @@ enum Checked {
     Edit,
     /// Something no rule can wave through, and why.
     AlwaysAsk(String),
+    /// Something that the user's own word is the point of.
+    OnlyUser(String),
     /// A command that the sandbox keeps within bounds, which settings take for enough.
     Confined(String),
     /// Everything else, and what stands out about it.
     Other(Option<String>),
 }
 
+impl Checked {
+    /// A hook's yes is enough for what asks by rule of thumb. Where the user's word is the point of the call, it
+    /// must bring that word: an input of its own.
+    fn may_be_allowed_by_hook(&self, author: Author) -> bool {
+        match self {
+            Self::AlwaysAsk(_) => false,
+            Self::OnlyUser(_) => author == Author::Hook,
+            Self::Harmless(_) | Self::Edit | Self::Confined(_) | Self::Other(_) => true,
+        }
+    }
+}
+
 fn own_check(question: &Question<'_>, policy: &Policy) -> Checked {
-    let inside = |paths: &[PathFact]| paths.iter().all(|fact| path::is_inside(fact, &policy.roots));
     match &question.intent.access {
         Access::Internal => Checked::Harmless("it touches only the agent's own state".to_owned()),
-        Access::Read { paths } if inside(paths) => {
-            Checked::Harmless("it only reads inside the working directories".to_owned())
-        }
-        Access::Read { paths } if paths.iter().all(|fact| path::is_inside(fact, &policy.readable)) => {
-            Checked::Harmless("it only reads what the session itself has kept".to_owned())
-        }
-        Access::Write { paths } if paths.iter().any(path::is_protected) => Checked::AlwaysAsk(
-            "the file decides what tools may do or run; changing it always asks".to_owned(),
-        ),
-        Access::Write { paths } if inside(paths) => Checked::Edit,
+        Access::Consult(_) => Checked::OnlyUser("only the user can settle it".to_owned()),
+        Access::Read { .. } | Access::Write { .. } => file::check(question, policy),
         Access::Execute { .. } => check_line(question, policy),
-        Access::Read { .. }
+        Access::Network { .. } | Access::Mcp { .. } | Access::Agent { .. } => Checked::Other(None),
+    }
+}
+
+/// Whether the call leaves everything as it is, here and elsewhere.
+fn only_looks(access: &Access) -> bool {
+    match access {
+        Access::Network { .. } => true,
+        // What a server says about its own tools is no ground for trust.
+        Access::Mcp { .. } => false,
+        Access::Internal
+        | Access::Read { .. }
         | Access::Write { .. }
-        | Access::Network { .. }
-        | Access::Mcp { .. }
-        | Access::Agent { .. } => Checked::Other(None),
+        | Access::Execute { .. }
+        | Access::Agent { .. }
+        | Access::Consult(_) => !access.has_effect(),
     }
 }
 
@@ -164,6 +232,7 @@ fn check_line(question: &Question<'_>, policy: &Policy) -> Checked {
         checked @ (Checked::Harmless(_)
         | Checked::Edit
         | Checked::AlwaysAsk(_)
+        | Checked::OnlyUser(_)
         | Checked::Confined(_)
         | Checked::Other(_)) => checked,
     }
@@ -183,7 +252,7 @@ fn is_confined(question: &Question<'_>, policy: &Policy) -> bool {
 /// The allow rule that covers the call, unless a rule that denies or asks might turn out to.
 fn allowing_rule<'a>(question: &Question<'_>, policy: &'a Policy) -> Option<&'a Rule> {
     let Access::Execute { .. } = &question.intent.access else {
-        return first_match(question, policy, &policy.rules.allow, Side::Allow);
+        return about(question, policy, Side::Allow);
     };
     let line = question.line?;
     let strict = policy.rules.deny.iter().chain(&policy.rules.ask).filter(|rule| rule.tool == question.tool);
@@ -191,7 +260,7 @@ fn allowing_rule<'a>(question: &Question<'_>, policy: &'a Policy) -> Option<&'a 
     if patterns.any(|pattern| command::might_be_named(pattern, line)) {
         return None;
     }
-    command::allowed_by(&policy.rules.allow, question.tool, line, policy)
+    command::allowed_by(question.tool, line, policy)
 }
 
 /// What no mode and no rule permits.
@@ -206,15 +275,6 @@ fn hard_floor(question: &Question<'_>, policy: &Policy) -> Option<String> {
     }
 }
 
-fn first_match<'a>(
-    question: &Question<'_>,
-    policy: &Policy,
-    rules: &'a [Rule],
-    side: Side,
-) -> Option<&'a Rule> {
-    rules.iter().find(|rule| matches(rule, question, policy, side))
-}
-
 fn because_of(rule: &Rule) -> Reason {
     Reason::Rule { rule: rule.to_string(), source: rule.source.clone() }
 }
@@ -224,11 +284,19 @@ fn allow_by_mode(mode: Mode) -> Decision {
 }
 
 fn ask_or_deny(question: &Question<'_>, policy: &Policy, because: Reason) -> Decision {
-    if policy.mode == Mode::DontAsk { deny(question, because) } else { ask(question, policy, because) }
-}
-
-fn ask(question: &Question<'_>, policy: &Policy, because: Reason) -> Decision {
-    Decision::Ask { because, suggestions: suggestions(question, policy) }
+    let to = match (policy.mode, policy.above) {
+        (Mode::DontAsk, _) | (Mode::Bubble, Above::Nobody) => return deny(question, because),
+        (Mode::Bubble, Above::Parent) => Addressee::Parent,
+        (Mode::Default | Mode::AcceptEdits | Mode::Plan | Mode::BypassPermissions, _) => Addressee::User,
+    };
+    // A rule or a hook that asks does so next time too, whatever is allowed.
+    let suggestions = match &because {
+        Reason::Rule { .. } | Reason::Hook { .. } => Vec::new(),
+        Reason::Mode { .. } | Reason::Check { .. } | Reason::User | Reason::Unattended => {
+            suggestions(question, policy)
+        }
+    };
+    Decision::Ask { because, suggestions, to }
 }
 
 fn deny(question: &Question<'_>, because: Reason) -> Decision {
@@ -236,8 +304,13 @@ fn deny(question: &Question<'_>, because: Reason) -> Decision {
     Decision::Deny { because, tell_model }
 }
 
-/// Rules that would answer this question next time, as narrow as the call itself.
+/// Rules that would answer this question next time, as narrow as the call itself. None for what nobody
+/// will have seen whole, and for what asks whatever the rules say.
 fn suggestions(question: &Question<'_>, policy: &Policy) -> Vec<Suggestion> {
+    let never_by_rule = policy.mode == Mode::Plan && !only_looks(&question.intent.access);
+    if !question.intent.can_be_shown_whole() || !file::can_be_granted(question) || never_by_rule {
+        return Vec::new();
+    }
     let rule = match &question.intent.access {
         Access::Execute { .. } => {
             let rules = question.line.map(|line| command::suggestions(line, question.tool, policy));
@@ -252,6 +325,7 @@ fn suggestions(question: &Question<'_>, policy: &Policy) -> Vec<Suggestion> {
             Some(host) => return vec![suggestion(question.tool, format!("domain:{host}"))],
             None => return Vec::new(),
         },
+        Access::Consult(_) => return Vec::new(),
         Access::Internal | Access::Mcp { .. } | Access::Agent { .. } => question.tool.to_owned(),
     };
     vec![Suggestion { rule }]
@@ -287,7 +361,9 @@ impl Policy {
         let policy = Self { rules: Rules { deny: denied, ask: asked, allow: Vec::new() }, ..self.clone() };
         let patterns = LazyLock::new(move || {
             let compile = |rules: &[Rule], side| {
-                let patterns = rules.iter().filter_map(|rule| Some((rule, rule.pattern.as_deref()?)));
+                let numbered = rules.iter().enumerate();
+                let patterns =
+                    numbered.filter_map(|(number, rule)| Some((number, rule, rule.pattern.as_deref()?)));
                 PathPatterns::compile(patterns, &policy, side)
             };
             (compile(&policy.rules.deny, Side::Deny), compile(&policy.rules.ask, Side::Ask))

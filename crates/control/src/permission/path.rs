@@ -129,13 +129,34 @@ pub(super) fn is_protected(fact: &PathFact) -> bool {
     fact.spellings().any(names_protected)
 }
 
+/// Whether every spelling lies in an agent's own folder, and nothing in it decides what may run: the user
+/// can let the agent write there for a session.
+pub(super) fn is_own_folder(fact: &PathFact) -> bool {
+    const OWN: [&str; 2] = [".ostler", ".claude"];
+    fact.spellings().all(|path| {
+        let names = plain_names(path);
+        let decides = names
+            .last()
+            .is_some_and(|name| name.starts_with("settings") || PROTECTED_FILES.contains(&name.as_str()));
+        let elsewhere = |name: &&String| {
+            let name = name.as_str();
+            PROTECTED_FOLDERS.contains(&name) && !OWN.contains(&name) || name == "hooks"
+        };
+        names.iter().any(|name| OWN.contains(&name.as_str()))
+            && !decides
+            && !names.iter().any(|name| elsewhere(&name))
+    })
+}
+
+fn plain_names(path: &Path) -> Vec<String> {
+    let normal = path.components().filter_map(|part| {
+        if let Component::Normal(name) = part { Some(plain(&name.to_string_lossy())) } else { None }
+    });
+    normal.collect()
+}
+
 fn names_protected(path: &Path) -> bool {
-    let names: Vec<String> = path
-        .components()
-        .filter_map(|part| {
-            if let Component::Normal(name) = part { Some(plain(&name.to_string_lossy())) } else { None }
-        })
-        .collect();
+    let names = plain_names(path);
     let worktree = names.windows(2).any(|pair| pair[0] == ".claude" && pair[1] == "worktrees");
     let in_folder = names
         .iter()

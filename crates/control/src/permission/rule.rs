@@ -1,12 +1,7 @@
 //! Whether a rule speaks about a call: tool names, command patterns and path patterns.
 
-use super::{Policy, Question, command, line::Line};
-use ignore::gitignore::{Gitignore, GitignoreBuilder};
-use ostler_proto::{Access, Json, PathFact, Rule, RuleSource};
-use std::{
-    collections::BTreeMap,
-    path::{Path, PathBuf},
-};
+use super::{Policy, Question, command, line::Line, patterns::Verb};
+use ostler_proto::{Access, Json, PathFact, Rule};
 
 /// What the rule would do; allowing is matched strictly, the others widely.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,28 +11,75 @@ pub(super) enum Side {
     Allow,
 }
 
-/// Whether the rule speaks about this call.
-pub(super) fn matches(rule: &Rule, question: &Question<'_>, policy: &Policy, side: Side) -> bool {
+/// The rule on one side that speaks about this call.
+pub(super) fn about<'a>(question: &Question<'_>, policy: &'a Policy, side: Side) -> Option<&'a Rule> {
+    let rules = policy.rules_on(side);
+    let by_words = rules.iter().position(|rule| speaks(rule, question, side));
+    let number = by_words.into_iter().chain(by_path(question, policy, side)).min()?;
+    rules.get(number)
+}
+
+/// Whether the rule speaks about this call by anything but a path.
+fn speaks(rule: &Rule, question: &Question<'_>, side: Side) -> bool {
     let Some(pattern) = &rule.pattern else {
         return names_tool(&rule.tool, question.tool, side) || implied_by_bare_name(rule, question, side);
     };
-    if side != Side::Allow && rule.tool == question.tool && parameter_matches(pattern, question.input) {
-        return true;
+    if rule.tool != question.tool {
+        return false;
     }
-    match &question.intent.access {
+    let by_words = match &question.intent.access {
+        // What allows a command line is found in `command`, for all of its parts together.
         Access::Execute { .. } => {
-            question.line.is_some_and(|line| speaks_about_line(rule, pattern, line, question, policy, side))
+            side != Side::Allow && question.line.is_some_and(|line| command::is_named(pattern, line))
         }
-        Access::Read { paths } => {
-            speaks_about_reads(rule, side) && paths_match(rule, pattern, paths, policy, side)
+        Access::Network { url } => domain_matches(pattern, url),
+        Access::Agent { kind } => pattern == kind,
+        Access::Read { .. }
+        | Access::Write { .. }
+        | Access::Internal
+        | Access::Mcp { .. }
+        | Access::Consult(_) => false,
+    };
+    by_words || (side != Side::Allow && parameter_matches(pattern, question.input))
+}
+
+/// The number of a rule that speaks about the files a call touches. Allowing needs every path in
+/// every spelling; denying and asking need one. A denied read is a denied write, too, and who may
+/// change a file may read it.
+fn by_path(question: &Question<'_>, policy: &Policy, side: Side) -> Option<usize> {
+    let strict =
+        |verb, paths: &[PathFact]| policy.rule_about(side, verb, paths.iter().flat_map(PathFact::spellings));
+    match (&question.intent.access, side) {
+        (Access::Read { paths }, Side::Allow) => {
+            let read = policy.rule_granting(Verb::Read, paths);
+            read.or_else(|| policy.rule_granting(Verb::Edit, paths))
         }
-        Access::Write { paths } => {
-            let speaks = rule.tool == "Edit" || (rule.tool == "Read" && side == Side::Deny);
-            speaks && paths_match(rule, pattern, paths, policy, side)
+        (Access::Write { paths }, Side::Allow) => policy.rule_granting(Verb::Edit, paths),
+        (Access::Read { paths }, Side::Deny | Side::Ask) => strict(Verb::Read, paths),
+        (Access::Write { paths }, Side::Ask) => strict(Verb::Edit, paths),
+        (Access::Write { paths }, Side::Deny) => {
+            strict(Verb::Edit, paths).or_else(|| strict(Verb::Read, paths))
         }
-        Access::Network { url } => rule.tool == question.tool && domain_matches(pattern, url),
-        Access::Agent { kind } => rule.tool == question.tool && pattern == kind,
-        Access::Internal | Access::Mcp { .. } => false,
+        (Access::Execute { .. }, Side::Deny | Side::Ask) => {
+            let facts = |writes_only| {
+                question
+                    .line
+                    .into_iter()
+                    .flat_map(move |line| line.facts(writes_only))
+                    .flat_map(PathFact::spellings)
+            };
+            let edits = policy.rule_about(side, Verb::Edit, facts(true));
+            edits.or_else(|| policy.rule_about(side, Verb::Read, facts(false)))
+        }
+        (
+            Access::Execute { .. }
+            | Access::Internal
+            | Access::Network { .. }
+            | Access::Mcp { .. }
+            | Access::Agent { .. }
+            | Access::Consult(_),
+            _,
+        ) => None,
     }
 }
 
@@ -66,51 +108,25 @@ fn implied_by_bare_name(rule: &Rule, question: &Question<'_>, side: Side) -> boo
         | Access::Execute { .. }
         | Access::Network { .. }
         | Access::Mcp { .. }
-        | Access::Agent { .. } => false,
-    }
-}
-
-/// Whether a rule that denies or asks speaks about a command line: by its words, or by the files it
-/// touches. What allows one is found in `command`, for all of its parts together.
-fn speaks_about_line(
-    rule: &Rule,
-    pattern: &str,
-    line: &Line,
-    question: &Question<'_>,
-    policy: &Policy,
-    side: Side,
-) -> bool {
-    if side == Side::Allow {
-        return false;
-    }
-    let patterns = || PathPatterns::compile([(rule, pattern)], policy, side);
-    let touches = |patterns: &PathPatterns, writes_only| {
-        line.facts(writes_only).any(|fact| fact.spellings().any(|path| patterns.cover(path)))
-    };
-    match rule.tool.as_str() {
-        tool if tool == question.tool => command::is_named(pattern, line),
-        "Edit" => touches(&patterns(), true),
-        "Read" => touches(&patterns(), false),
-        _ => false,
+        | Access::Agent { .. }
+        | Access::Consult(_) => false,
     }
 }
 
 /// Whether an allow rule lets this file be changed.
 pub(super) fn may_edit(fact: &PathFact, policy: &Policy) -> bool {
-    policy.rules.allow.iter().any(|rule| covers_edit(rule, fact, policy))
+    policy.rules.allow.iter().any(|rule| rule.tool == "Edit" && rule.pattern.is_none())
+        || policy.rule_granting(Verb::Edit, std::slice::from_ref(fact)).is_some()
 }
 
-/// Whether an allow rule lets a file be changed that the line changes.
-pub(super) fn grants_edits(rule: &Rule, line: &Line, policy: &Policy) -> bool {
-    line.facts(true).any(|fact| covers_edit(rule, fact, policy))
-}
-
-fn covers_edit(rule: &Rule, fact: &PathFact, policy: &Policy) -> bool {
-    rule.tool == "Edit"
-        && match &rule.pattern {
-            None => true,
-            Some(pattern) => paths_match(rule, pattern, std::slice::from_ref(fact), policy, Side::Allow),
-        }
+/// An allow rule that lets a file be changed which the line changes.
+pub(super) fn granting_edits<'a>(line: &Line, policy: &'a Policy) -> Option<&'a Rule> {
+    let bare = policy.rules.allow.iter().find(|rule| rule.tool == "Edit" && rule.pattern.is_none());
+    bare.filter(|_| line.facts(true).next().is_some()).or_else(|| {
+        let number =
+            line.facts(true).find_map(|fact| policy.rule_granting(Verb::Edit, std::slice::from_ref(fact)))?;
+        policy.rules.allow.get(number)
+    })
 }
 
 /// `name:value` about a top-level parameter other than those with patterns of their own.
@@ -149,87 +165,4 @@ fn domain_matches(pattern: &str, url: &str) -> bool {
 pub(super) fn host_of(url: &str) -> Option<String> {
     let url = url::Url::parse(url).ok().filter(|url| matches!(url.scheme(), "http" | "https"))?;
     Some(url.host_str()?.trim_end_matches('.').to_lowercase())
-}
-
-fn paths_match(rule: &Rule, pattern: &str, paths: &[PathFact], policy: &Policy, side: Side) -> bool {
-    let patterns = PathPatterns::compile([(rule, pattern)], policy, side);
-    let hits = |path: &Path| patterns.cover(path);
-    match side {
-        // Allowing needs every path in every spelling; the others need one.
-        Side::Allow => !paths.is_empty() && paths.iter().all(|fact| fact.spellings().all(hits)),
-        Side::Deny | Side::Ask => paths.iter().any(|fact| fact.spellings().any(hits)),
-    }
-}
-
-/// Path patterns of rules on one side, compiled once and tried on many paths.
-pub(super) struct PathPatterns {
-    by_anchor: Vec<(PathBuf, Gitignore)>,
-    /// A pattern that cannot be read must not fall silent on the strict sides.
-    covers_all: bool,
-}
-
-impl PathPatterns {
-    /// Compiles the patterns of these rules.
-    pub(super) fn compile<'a>(
-        rules: impl IntoIterator<Item = (&'a Rule, &'a str)>,
-        policy: &Policy,
-        side: Side,
-    ) -> Self {
-        let mut lines: BTreeMap<PathBuf, Vec<String>> = BTreeMap::new();
-        for (rule, pattern) in rules {
-            let (anchor, pattern) = anchored(rule, pattern, policy);
-            let spread = side != Side::Allow && !pattern.starts_with('/') && pattern.contains('/');
-            let spread = spread.then(|| format!("**/{pattern}"));
-            // A negated line covers nothing by itself, and must not take from other rules.
-            let all = [Some(pattern), spread].into_iter().flatten().filter(|line| !line.starts_with('!'));
-            lines.entry(anchor).or_default().extend(all);
-        }
-        let mut compiled = Self { by_anchor: Vec::new(), covers_all: false };
-        for (anchor, lines) in lines {
-            let mut builder = GitignoreBuilder::new(&anchor);
-            for line in lines {
-                compiled.covers_all |= builder.add_line(None, &line).is_err() && side != Side::Allow;
-            }
-            match builder.build() {
-                Ok(matcher) => compiled.by_anchor.push((anchor, matcher)),
-                Err(_) => compiled.covers_all |= side != Side::Allow,
-            }
-        }
-        compiled
-    }
-
-    /// Whether one of the patterns covers a path.
-    pub(super) fn cover(&self, path: &Path) -> bool {
-        self.covers_all
-            || self.by_anchor.iter().any(|(anchor, matcher)| {
-                path.starts_with(anchor) && matcher.matched_path_or_any_parents(path, false).is_ignore()
-            })
-    }
-}
-
-/// The one path a rule is about, if its pattern is a plain path.
-pub(super) fn plain_path(rule: &Rule, policy: &Policy) -> Option<PathBuf> {
-    let pattern = rule.pattern.as_deref().filter(|pattern| !pattern.contains(['*', '?', '[', '!', '\\']))?;
-    let (anchor, below) = anchored(rule, pattern, policy);
-    Some(anchor.join(below.trim_start_matches('/').trim_end_matches('/')))
-}
-
-/// The folder a path pattern counts from, and the pattern below it.
-fn anchored(rule: &Rule, pattern: &str, policy: &Policy) -> (PathBuf, String) {
-    let cwd = policy.roots.first().cloned().unwrap_or_else(|| PathBuf::from("/"));
-    if let Some(absolute) = pattern.strip_prefix("//") {
-        return (PathBuf::from("/"), format!("/{absolute}"));
-    }
-    if let Some(below_home) = pattern.strip_prefix("~/") {
-        return (policy.home.clone(), format!("/{below_home}"));
-    }
-    if pattern.starts_with('/') {
-        let folder = match &rule.source {
-            RuleSource::User(file) | RuleSource::Managed(file) => file.parent().map(Path::to_path_buf),
-            RuleSource::Project(file) => file.parent().and_then(Path::parent).map(Path::to_path_buf),
-            RuleSource::Flag(_) | RuleSource::Local(_) | RuleSource::Session => None,
-        };
-        return (folder.unwrap_or(cwd), pattern.to_owned());
-    }
-    (cwd, pattern.strip_prefix("./").map_or_else(|| pattern.to_owned(), |rest| format!("/{rest}")))
 }

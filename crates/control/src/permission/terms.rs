@@ -4,7 +4,7 @@
 use super::{
     Class, Line, Policy, command,
     path::{self, GitWork},
-    rule,
+    patterns,
     shell::{
         facts::{How, Word},
         table::canonical,
@@ -92,6 +92,11 @@ const SECRETS: [&str; 16] = [
     ".password-store",
 ];
 
+/// Places that no command may read and no text may be taken from.
+pub(crate) fn secrets(home: &Path) -> impl Iterator<Item = PathBuf> {
+    SECRETS.iter().map(|name| home.join(name))
+}
+
 impl Policy {
     /// Whether the input of a call asks to leave the sandbox, and whether that means anything.
     pub(super) fn asks_to_leave(&self, input: &Json) -> bool {
@@ -167,12 +172,12 @@ impl Policy {
                 self.roots.iter().flat_map(|root| path::kept_below(root)).filter(|kept| !was_approved(kept)),
             );
         }
-        let mut hidden: Vec<PathBuf> = SECRETS.iter().map(|name| self.home.join(name)).collect();
+        let mut hidden: Vec<PathBuf> = secrets(&self.home).collect();
         hidden.extend(self.sandboxing.hidden.iter().cloned());
         // What rules deny by a plain path is denied to processes as well.
         let denied = |tool: &str| {
             let rules = self.rules.deny.iter().filter(move |rule| rule.tool == tool);
-            rules.filter_map(|rule| rule::plain_path(rule, self)).collect::<Vec<_>>()
+            rules.filter_map(|rule| patterns::plain_path(rule, self)).collect::<Vec<_>>()
         };
         hidden.extend(denied("Read"));
         kept.extend(denied("Edit"));

@@ -2,9 +2,11 @@
 
 #[expect(clippy::disallowed_methods, reason = "it runs commands in folders of its own to see what they do")]
 mod effects;
+mod files;
+mod laws;
 
 use super::*;
-use ostler_proto::{Preview, RuleSource};
+use ostler_proto::{PathFact, Preview, RuleSource};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -25,6 +27,7 @@ pub(super) fn policy(mode: Mode, rules: &[(&str, &str)]) -> Policy {
         roots: vec!["/w".into()],
         home: "/home/u".into(),
         readable,
+        editable: vec!["/home/u/.ostler/memory".into()],
         ..Policy::default()
     }
 }
@@ -55,10 +58,14 @@ fn line(intent: &Intent, policy: &Policy) -> Option<Line> {
 }
 
 pub(super) fn judge(call: &str, policy: &Policy, hook: Option<&Verdict>) -> &'static str {
-    let (tool, intent) = intent(call);
+    let (tool, mut intent) = intent(call);
     let input = json!({});
     let line = line(&intent, policy);
-    let question = Question { tool: &tool, input: &input, intent: &intent, line: line.as_ref() };
+    if let (Access::Execute { footprint, .. }, Some(line)) = (&mut intent.access, &line) {
+        *footprint = line.footprint();
+    }
+    let question =
+        Question { tool: &tool, input: &input, intent: &intent, line: line.as_ref(), author: Author::Model };
     match decide(&question, policy, hook) {
         Decision::Allow { .. } => "allow",
         Decision::Ask { .. } => "ask",
@@ -79,6 +86,9 @@ fn modes() {
         ("TodoWrite", ["allow"; 5]),
         ("Read /etc/passwd", ["ask", "ask", "ask", "deny", "allow"]),
         ("Read /home/u/.ostler/kept/x", ["allow"; 5]),
+        ("Read /home/u/.ostler/memory/x.md", ["allow"; 5]),
+        ("Edit /home/u/.ostler/memory/x.md", ["allow"; 5]),
+        ("Edit /home/u/.ostler/memory/../settings.json", ["ask", "ask", "ask", "deny", "allow"]),
         ("Edit /home/u/.ostler/kept/x", ["ask", "ask", "ask", "deny", "allow"]),
         ("Read /home/u/.ostler/kept/../x", ["ask", "ask", "ask", "deny", "allow"]),
         ("Edit /w/a", ["ask", "allow", "ask", "deny", "allow"]),
@@ -145,6 +155,7 @@ fn path_rules_are_gitignore_patterns_with_anchors() {
 #[test]
 fn what_the_session_kept_can_still_be_denied() {
     check(Mode::Default, &[("deny", "Read(~/.ostler/**)")], "Read /home/u/.ostler/kept/x", "deny");
+    check(Mode::Default, &[("deny", "Edit(~/.ostler/**)")], "Edit /home/u/.ostler/memory/x.md", "deny");
 }
 
 #[test]
@@ -157,7 +168,8 @@ fn both_ends_of_a_link_count() {
     };
     let intent =
         Intent { title: "t".into(), access: Access::Write { paths: vec![linked] }, preview: Preview::None };
-    let question = Question { tool: "Edit", input: &json!({}), intent: &intent, line: None };
+    let question =
+        Question { tool: "Edit", input: &json!({}), intent: &intent, line: None, author: Author::Model };
     let allow = policy(Mode::Default, &[("allow", "Edit(src/**)")]);
     assert!(matches!(decide(&question, &allow, None), Decision::Ask { .. }));
     let deny = policy(Mode::BypassPermissions, &[("deny", "Edit(.env)")]);
@@ -179,12 +191,37 @@ fn suggested_rules_answer_the_same_question() {
         let input = json!({});
         let policy = policy(Mode::Default, &[]);
         let line = line(&intent, &policy);
-        let question = Question { tool: &tool, input: &input, intent: &intent, line: line.as_ref() };
+        let question = Question {
+            tool: &tool,
+            input: &input,
+            intent: &intent,
+            line: line.as_ref(),
+            author: Author::Model,
+        };
         let Decision::Ask { suggestions, .. } = decide(&question, &policy, None) else { panic!("{call}") };
         let rules: Vec<(&str, &str)> =
             suggestions.iter().map(|offered| ("allow", offered.rule.as_str())).collect();
         check(Mode::Default, &rules, call, "allow");
     }
+}
+
+#[test]
+fn what_asks_next_time_too_offers_nothing_to_remember() {
+    let (tool, intent) = intent("Bash git commit -m x");
+    let input = json!({});
+    let ask = policy(Mode::Default, &[("ask", "Bash(git commit *)")]);
+    let open = policy(Mode::Default, &[]);
+    let line = line(&intent, &open);
+    let question =
+        Question { tool: &tool, input: &input, intent: &intent, line: line.as_ref(), author: Author::Model };
+    let offered = |policy: &Policy, hook: Option<&Verdict>| match decide(&question, policy, hook) {
+        Decision::Ask { suggestions, .. } => suggestions.len(),
+        other @ (Decision::Allow { .. } | Decision::Deny { .. }) => panic!("{other:?}"),
+    };
+    assert_eq!(offered(&open, None), 1);
+    assert_eq!(offered(&ask, None), 0, "the rule asks whatever is allowed");
+    let hook = Verdict::Ask { hook: "h".to_owned(), reason: "why".to_owned() };
+    assert_eq!(offered(&open, Some(&hook)), 0, "and so does the hook");
 }
 
 #[test]

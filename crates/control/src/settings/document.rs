@@ -67,10 +67,16 @@ pub(super) fn parse(place: &str, text: &str) -> Result<Json, SettingsError> {
 pub(super) fn typed(place: &str, text: &str, json: &Json) -> Result<Settings, SettingsError> {
     serde_path_to_error::deserialize(json).map_err(|error| {
         let key = error.path().to_string();
-        let at = tree(place, text).ok().flatten().map(|tree| offset(&tree, &key));
-        let place = at.map_or_else(|| place.to_owned(), |at| placed(place, text, at));
-        SettingsError::Wrong { place, problem: format!("key '{key}': {}", error.into_inner()) }
+        located(place, text, format!("key '{key}': {}", error.into_inner()))
     })
+}
+
+/// A problem that begins with its key, with the key's line.
+pub(super) fn located(place: &str, text: &str, problem: String) -> SettingsError {
+    let key = problem.strip_prefix("key '").and_then(|rest| rest.split_once('\'')).map(|(key, _)| key);
+    let at = key.and_then(|key| Some(offset(&tree(place, text).ok()??, key)));
+    let place = at.map_or_else(|| place.to_owned(), |at| placed(place, text, at));
+    SettingsError::Wrong { place, problem }
 }
 
 /// Sets a key, given by its path, in a file that may not exist yet; `None` removes it. Comments,
@@ -96,8 +102,22 @@ pub fn change(
     let json = parse(&place, &old)?;
     let value = new_value(key.split('.').try_fold(&json, |json, name| json.get(name)));
     let new = changed(&place, &old, key, value.as_ref())?;
-    typed(&place, &new, &parse(&place, &new)?)?;
+    // What the next start would refuse is not written.
+    super::check(&place, &new)?;
+    if path.file_name().is_some_and(|name| name == "settings.local.json") {
+        keep_from_git(folder).map_err(failed)?;
+    }
     replace(path, folder, new.as_bytes()).map_err(failed)
+}
+
+/// What one person set for a project is not to be committed with it. A list that is there is left alone.
+fn keep_from_git(folder: &Path) -> std::io::Result<()> {
+    let list = OpenOptions::new().write(true).create_new(true).open(folder.join(".gitignore"));
+    match list {
+        Ok(mut list) => list.write_all(b"settings.local.json\n.settings.lock\n.gitignore\n"),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(error),
+    }
 }
 
 fn changed(place: &str, text: &str, key: &str, value: Option<&Json>) -> Result<String, SettingsError> {
@@ -242,6 +262,34 @@ fn depth(text: &str) -> usize {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn what_the_next_start_would_refuse_is_not_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("settings.json");
+        set(&path, "model", Some(&json!("opus"))).unwrap();
+        let before = std::fs::read_to_string(&path).unwrap();
+        for (key, value) in [
+            ("permissions.allow", json!(["Bash("])),
+            ("hooks", json!({"Stop": [{"hooks": [{"type": "command"}]}]})),
+        ] {
+            set(&path, key, Some(&value)).unwrap_err();
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), before, "{key}");
+        }
+    }
+
+    #[test]
+    fn local_settings_are_kept_from_git() {
+        let dir = tempfile::tempdir().unwrap();
+        let list = dir.path().join(".gitignore");
+        set(&dir.path().join("settings.json"), "model", Some(&json!("opus"))).unwrap();
+        assert!(!list.exists(), "what a team shares is its own affair");
+        set(&dir.path().join("settings.local.json"), "model", Some(&json!("opus"))).unwrap();
+        assert!(std::fs::read_to_string(&list).unwrap().lines().any(|line| line == "settings.local.json"));
+        std::fs::write(&list, "mine").unwrap();
+        set(&dir.path().join("settings.local.json"), "model", Some(&json!("haiku"))).unwrap();
+        assert_eq!(std::fs::read_to_string(&list).unwrap(), "mine");
+    }
 
     #[test]
     fn a_change_keeps_comments_order_and_everything_else() {

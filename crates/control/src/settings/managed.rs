@@ -40,7 +40,7 @@ pub(super) fn files(folder: &Path, owner: u32) -> Result<Vec<PathBuf>, SettingsE
 
 /// The file and the folders above it must belong to root, or to the machine's owner where that is
 /// somebody else, and nobody else may write them.
-fn check_owner(path: &Path, owner: u32) -> Result<(), SettingsError> {
+pub(crate) fn check_owner(path: &Path, owner: u32) -> Result<(), SettingsError> {
     for part in path.ancestors().take(3) {
         let failed = |error| SettingsError::Io { path: part.to_path_buf(), error };
         let metadata = part.metadata().map_err(failed)?;

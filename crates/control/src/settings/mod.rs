@@ -3,23 +3,26 @@
 //! What stands in the project counts as far as `scope` lets it.
 
 mod document;
-mod managed;
+pub(crate) mod managed;
+mod merge;
 pub mod scope;
 mod watch;
 
 pub use document::{change, set};
-pub use watch::Watch;
+pub use merge::{Merge, merge};
+pub use watch::{Changed, Watch};
 
 use crate::hooks::{self, Scope};
 use ostler_proto::{
     Json, Mode, ModelRow, Rule, RuleSource, Rules, Settings,
     decision::Unreadable,
-    settings::{ReadLimits, Sandbox},
+    settings::{Budget, CheckpointLimits, Fsync, ModelNames, ReadLimits, Sandbox},
 };
 use scope::Trust;
 use std::{
     collections::BTreeMap,
     io::ErrorKind,
+    num::NonZeroU64,
     path::{Path, PathBuf},
 };
 
@@ -58,6 +61,10 @@ pub struct Layer {
 pub struct InForce {
     /// Model name.
     pub model: Option<String>,
+    /// Models to turn to when the chosen one would not answer.
+    pub fallback_model: Option<ModelNames>,
+    /// What a session may use up: the smallest word on each key.
+    pub budget: Budget,
     /// Rows for the table of models.
     pub models: BTreeMap<String, ModelRow>,
     /// Rules, each with its source.
@@ -76,6 +83,14 @@ pub struct InForce {
     pub sandbox: Sandbox,
     /// Whether nobody may bypass permissions.
     pub bypass_is_off: bool,
+    /// Instructions of the machine's owner, each with its file.
+    pub owner_words: Vec<(PathBuf, String)>,
+    /// Files with instructions that are not read, as patterns of paths.
+    pub instruction_excludes: Vec<String>,
+    /// Whether notes are kept from session to session.
+    pub notes_enabled: Option<bool>,
+    /// Where notes are kept, if not beside the sessions.
+    pub notes_folder: Option<String>,
     /// What was read, strongest first.
     pub layers: Vec<Layer>,
     /// Keys that only the composition root reads.
@@ -84,6 +99,20 @@ pub struct InForce {
     pub read: ReadLimits,
     /// Whether any file demands that a file is read as a whole before it is edited.
     pub require_full_read: bool,
+    /// Whether the conversation is compacted by itself when it is nearly full.
+    pub auto_compact_enabled: Option<bool>,
+    /// Tokens of context to count on for that.
+    pub auto_compact_window: Option<NonZeroU64>,
+    /// Whether what calls are about to change is kept for undo, where somebody says so.
+    pub file_checkpointing_enabled: Option<bool>,
+    /// How long and how much of it is kept.
+    pub checkpoints: CheckpointLimits,
+    /// When writing a session waits for the disk.
+    pub fsync: Option<Fsync>,
+    /// Whether sessions are recorded.
+    pub record: Option<bool>,
+    /// Days after which a session that was not touched is removed.
+    pub cleanup_period_days: Option<u32>,
     /// Files that were read, strongest first.
     pub files: Vec<PathBuf>,
     /// What the user should know: keys that do not count, keys nobody knows.
@@ -122,21 +151,25 @@ pub fn load(places: &Places) -> Result<InForce, SettingsError> {
     if let Some(flag) = &places.flag {
         in_force.add_flag(flag)?;
     }
-    for name in [".ostler", ".claude"] {
-        if let Some(project) = &places.local {
-            let path = project.join(name).join("settings.local.json");
-            in_force.add_file(&path, RuleSource::Local(path.clone()), Some(places.trust))?;
-        }
-        if let Some(project) = &places.project {
-            let path = project.join(name).join("settings.json");
-            in_force.add_file(&path, RuleSource::Project(path.clone()), Some(places.trust))?;
-        }
+    let folders = |project: &PathBuf| [".ostler", ".claude"].map(|name| project.join(name));
+    for folder in places.local.iter().flat_map(folders) {
+        let path = folder.join("settings.local.json");
+        in_force.add_file(&path, RuleSource::Local(path.clone()), Some(places.trust))?;
+    }
+    for folder in places.project.iter().flat_map(folders) {
+        let path = folder.join("settings.json");
+        in_force.add_file(&path, RuleSource::Project(path.clone()), Some(places.trust))?;
     }
     for folder in &places.user {
         let path = folder.join("settings.json");
         in_force.add_file(&path, RuleSource::User(path.clone()), None)?;
     }
     Ok(in_force)
+}
+
+/// Reads a text as the settings of a file would be read, and keeps nothing of it.
+fn check(place: &str, text: &str) -> Result<(), SettingsError> {
+    InForce::default().add_text(place, text, RuleSource::Session, None)
 }
 
 /// Reads a text as settings would be read, without asking what its keys mean.
@@ -151,6 +184,12 @@ impl InForce {
             let value = key.split('.').try_fold(&layer.settings, |value, name| value.get(name))?;
             Some((&layer.source, value))
         })
+    }
+
+    /// The value of a key that all files together amount to.
+    pub fn value(&self, key: &str) -> Option<Json> {
+        let said: Vec<&Json> = self.said_about(key).map(|(_, value)| value).collect();
+        merge::merged(key, &said)
     }
 
     /// Adds a file if it is there. With `trust` it stands in a project, and counts only so far.
@@ -198,7 +237,8 @@ impl InForce {
                 left_out.join(", ")
             ));
         }
-        self.add(document::typed(place, text, &json)?, &source, place)?;
+        let settings = document::typed(place, text, &json)?;
+        self.add(settings, &source, place).map_err(|problem| document::located(place, text, problem))?;
         self.layers.push(Layer { source, settings: json, left_out });
         Ok(())
     }
@@ -216,27 +256,40 @@ impl InForce {
         }
     }
 
-    fn add(&mut self, settings: Settings, source: &RuleSource, place: &str) -> Result<(), SettingsError> {
+    /// Adds what a file says; the error begins with the key.
+    fn add(&mut self, settings: Settings, source: &RuleSource, place: &str) -> Result<(), String> {
         if let Some(scope) = Scope::of_settings(source.clone(), &settings) {
-            let wrong = |problem| SettingsError::Wrong { place: place.to_owned(), problem };
-            self.notices.extend(hooks::check(&scope).map_err(wrong)?);
+            self.notices.extend(hooks::check(&scope)?);
             self.hooks.push(scope);
         }
         let permissions = settings.permissions;
-        let rules = |texts: Vec<String>| -> Result<Vec<Rule>, Unreadable> {
-            texts.iter().map(|text| Rule::parse(text, source.clone())).collect()
+        let rules = |list: &str, texts: Vec<String>| -> Result<Vec<Rule>, String> {
+            let wrong = |at, error: Unreadable| format!("key 'permissions.{list}[{at}]': {}", error.0);
+            let read = |(at, text): (usize, &String)| {
+                Rule::parse(text, source.clone()).map_err(|error| wrong(at, error))
+            };
+            texts.iter().enumerate().map(read).collect()
         };
-        let wrong = |error: Unreadable| SettingsError::Wrong { place: place.to_owned(), problem: error.0 };
-        self.rules.deny.extend(rules(permissions.deny).map_err(wrong)?);
-        self.rules.ask.extend(rules(permissions.ask).map_err(wrong)?);
-        self.rules.allow.extend(rules(permissions.allow).map_err(wrong)?);
+        self.rules.deny.extend(rules("deny", permissions.deny)?);
+        self.rules.ask.extend(rules("ask", permissions.ask)?);
+        self.rules.allow.extend(rules("allow", permissions.allow)?);
         self.model = self.model.take().or(settings.model);
+        self.fallback_model = self.fallback_model.take().or(settings.fallback_model);
+        self.budget = self.budget.and(settings.budget);
         self.mode = self.mode.or(permissions.default_mode);
         let off = permissions.other.get("disableBypassPermissionsMode");
         self.bypass_is_off |= off.and_then(Json::as_str) == Some("disable");
         self.directories.extend(permissions.additional_directories);
         self.read = self.read.or(settings.read);
         self.require_full_read |= settings.require_full_read;
+        self.auto_compact_enabled = self.auto_compact_enabled.or(settings.auto_compact_enabled);
+        self.auto_compact_window = self.auto_compact_window.or(settings.auto_compact_window);
+        self.file_checkpointing_enabled =
+            self.file_checkpointing_enabled.or(settings.file_checkpointing_enabled);
+        self.checkpoints = self.checkpoints.or(settings.checkpoints);
+        self.fsync = self.fsync.or(settings.session.fsync);
+        self.record = self.record.or(settings.session.record);
+        self.cleanup_period_days = self.cleanup_period_days.or(settings.cleanup_period_days);
         for (name, row) in settings.models {
             self.models.entry(name).or_insert(row);
         }
@@ -245,6 +298,14 @@ impl InForce {
         }
         self.pass_env.extend(settings.pass_env);
         self.add_sandbox(settings.sandbox);
+        match (source, settings.claude_md) {
+            (RuleSource::Managed(file), Some(words)) => self.owner_words.push((file.clone(), words)),
+            (_, Some(_)) => self.notices.push(format!("{place}: claudeMd counts in managed settings only")),
+            (_, None) => {}
+        }
+        self.instruction_excludes.extend(settings.claude_md_excludes);
+        self.notes_enabled = self.notes_enabled.or(settings.auto_memory_enabled);
+        self.notes_folder = self.notes_folder.take().or(settings.auto_memory_directory);
         for (name, value) in settings.other {
             self.other.entry(name).or_insert(value);
         }
@@ -331,6 +392,25 @@ mod tests {
         let starts = ["managed policy", "the flag", "user settings"];
         assert!(sources.iter().zip(starts).all(|(source, start)| source.starts_with(start)), "{sources:?}");
         assert_eq!((sources.len(), found.notices.len()), (3, 1), "{:?}", found.notices);
+    }
+
+    #[test]
+    fn local_settings_are_stronger_than_the_projects_in_either_folder() {
+        let fixture = Fixture::new(&[
+            ("project/.ostler/settings.json", r#"{"permissions": {"defaultMode": "plan"}}"#),
+            ("project/.claude/settings.local.json", r#"{"permissions": {"defaultMode": "dontAsk"}}"#),
+        ]);
+        assert_eq!(fixture.load(None).unwrap().mode, Some(Mode::DontAsk));
+    }
+
+    #[test]
+    fn mistakes_in_rules_and_hooks_are_named_by_line_and_key() {
+        let at =
+            |text: &str| Fixture::new(&[("ostler/settings.json", text)]).load(None).unwrap_err().to_string();
+        let rule = at("{\"permissions\": {\n  \"allow\": [\"Read\",\n    \"Bash(\"]}}");
+        assert!(rule.contains("settings.json:3:5: key 'permissions.allow[1]'"), "{rule}");
+        let hook = at("{\"hooks\":\n {\"Stop\": [\n  {\"hooks\": [{\"type\": \"command\"}]}]}}");
+        assert!(hook.contains("settings.json:3:14: key 'hooks.Stop[0].hooks[0]'"), "{hook}");
     }
 
     #[test]

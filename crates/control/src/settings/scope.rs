@@ -74,7 +74,8 @@ const KEYS: &[(&str, Reach)] = {
         ("includeGitInstructions", Active), ("prUrlTemplate", Active), ("agent", Active), ("worktree", Active),
         ("teammateMode", Active), ("autoUpdatesChannel", Never), ("minimumVersion", Never),
         ("preferDedicatedTools", Active), ("requireFullRead", IfTightening), ("checkpoints", Never),
-        ("webFetch", Never), ("read", Active), ("fsync", IfTightening),
+        ("webFetch", Never), ("read", Active), ("fsync", IfTightening), ("budget", Always),
+        ("session.fsync", IfTightening), ("session.record", Never),
     ]
 };
 
@@ -154,6 +155,19 @@ pub fn believed(settings: &Json, trust: Trust) -> (Json, Vec<String>) {
     (kept, left_out)
 }
 
+/// What trust adds to what counts of a project's settings anyway: each key by its path, with its value.
+pub fn added_by_trust(settings: &Json) -> Vec<(String, Json)> {
+    let (_, needs_trust) = believed(settings, Trust::None);
+    let (trusted, never) = believed(settings, Trust::Recorded);
+    let added = needs_trust.into_iter().filter(|key| !never.contains(key));
+    added
+        .filter_map(|key| {
+            let value = trusted.pointer(&format!("/{}", key.replace('.', "/")))?.clone();
+            Some((key, value))
+        })
+        .collect()
+}
+
 fn keep(value: &Json, path: &str, trust: Trust, left_out: &mut Vec<String>) -> Option<Json> {
     let has_rows_below = KEYS.iter().any(|(row, _)| *row != path && covers(path, row)) || path.is_empty();
     if let (Json::Object(fields), true) = (value, has_rows_below) {
@@ -202,6 +216,7 @@ fn tightens(key: &str, value: &Json) -> bool {
         "permissions.defaultMode" => {
             matches!(value.as_str(), Some("default" | "plan" | "dontAsk" | "manual"))
         }
+        "session.fsync" => value == "strict",
         "permissions.disableBypassPermissionsMode" | "permissions.disableAutoMode" => value == "disable",
         "sandbox.autoAllowBashIfSandboxed" | "sandbox.allowUnsandboxedCommands" => {
             value == &Json::Bool(false)

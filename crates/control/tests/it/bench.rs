@@ -4,10 +4,11 @@ use futures_util::{FutureExt, future::BoxFuture};
 use ostler_control::{
     ExecEvent, Executor, Finished, Policy, Setup,
     executor::{Attendance, DEFAULT_PARALLEL},
+    permission::Above,
 };
 use ostler_proto::{
-    Access, Intent, Interrupt, Json, Mode, PathFact, Preview, Rules, StateChange, ToolCall, ToolError,
-    ToolOutput, ToolSpec,
+    Access, Intent, Interrupt, Json, Matter, Mode, PathFact, Preview, Rules, StateChange, ToolCall,
+    ToolError, ToolOutput, ToolSpec,
 };
 use ostler_tools::{
     Effect, Plan, PlanContext, Registry, Tool,
@@ -25,7 +26,8 @@ use std::{
 };
 use tokio::sync::Notify;
 
-/// What the fake tool does is in its input: `{"access": "read /a" | "write /a" | "run" | "none",
+/// What the fake tool does is in its input: `{"access": "read /a" | "write /a" | "run" | "consult enter" |
+/// "consult leave" | "none",
 /// "does": "ok" | "fail" | "panic" | "panic in plan" | "wait" | "fatal" | "cd"}`.
 struct Puppet {
     spec: ToolSpec,
@@ -85,6 +87,8 @@ impl Tool for Puppet {
         let access = match access.split_once(' ') {
             Some(("read", at)) => Access::Read { paths: path(at) },
             Some(("write", at)) => Access::Write { paths: path(at) },
+            Some(("consult", "enter")) => Access::Consult(Matter::EnterPlan),
+            Some(("consult", _)) => Access::Consult(Matter::LeavePlan { plan: name.clone(), file: None }),
             _ if access == "run" => Access::Execute {
                 command: "x".into(),
                 cwd: cx.cwd.clone(),
@@ -143,12 +147,13 @@ impl Bench {
         let registry =
             Registry::new(vec![tool("Puppet", Interrupt::Cancel), tool("Stubborn", Interrupt::Finish)])
                 .unwrap();
+        let above = if mode == Mode::Bubble { Above::Parent } else { Above::Nobody };
         let policy = Policy {
             mode,
             rules: Rules::default(),
             roots: vec!["/w".into()],
             home: "/home/u".into(),
-            readable: Vec::new(),
+            above,
             ..Policy::default()
         };
         let executor = Executor::new(Setup {
@@ -191,7 +196,10 @@ impl Bench {
                 ExecEvent::Asked(ask) => format!("asked {}", ask.call),
                 ExecEvent::AskWithdrawn(_) => "withdrawn".to_owned(),
                 ExecEvent::JobChanged(job) => format!("job {}", job.id),
+                ExecEvent::ModeChanged(mode) => format!("mode {}", mode.as_str()),
                 ExecEvent::Hooked { .. } => "hooked".to_owned(),
+                ExecEvent::Told(_) => "told".to_owned(),
+                ExecEvent::Noticed(_) => "noticed".to_owned(),
                 ExecEvent::Finished(finished) => format!("finished {}", finished.call.id),
             };
             self.log.push(name.clone());

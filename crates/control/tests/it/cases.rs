@@ -161,6 +161,61 @@ async fn answers_allow_deny_change_and_remember() {
 }
 
 #[tokio::test]
+async fn what_follows_a_word_of_the_user_is_judged_by_it() {
+    let mut bench = Bench::new(Mode::AcceptEdits, Attendance::Attended);
+    bench.call("enter", "consult enter", "ok");
+    bench.call("write", "write /w/a", "ok");
+    let ask = asked(&mut bench, "enter").await;
+    assert!(ask.suggestions.is_empty());
+    bench.executor.answer(ask.id, Answer::Allow { input: None });
+    bench.until("mode plan").await;
+    let ask = asked(&mut bench, "write").await;
+    assert_eq!(bench.executor.mode(), Mode::Plan);
+    bench.executor.answer(ask.id, Answer::Deny { message: "no".into(), interrupt: false });
+    bench.finished("write").await;
+
+    bench.call("again", "consult enter", "ok");
+    assert_eq!(bench.finished("again").await.state, CallState::Failed, "it is on already");
+    bench.call("leave", "consult leave", "ok");
+    bench.call("then", "write /w/a", "ok");
+    let ask = asked(&mut bench, "leave").await;
+    assert_eq!(ask.input["plan"], "leave", "whoever answers sees the plan in the input");
+    bench.executor.answer(ask.id, Answer::Allow { input: None });
+    bench.until("mode acceptEdits").await;
+    bench.finished("then").await;
+    assert!(!bench.saw("asked then"));
+    bench.call("leave twice", "consult leave", "ok");
+    assert_eq!(bench.finished("leave twice").await.state, CallState::Failed);
+}
+
+#[tokio::test]
+async fn an_effect_that_fails_leaves_plan_mode_on() {
+    let mut bench = Bench::new(Mode::Plan, Attendance::Attended);
+    bench.call("leave", "consult leave", "fail");
+    let ask = asked(&mut bench, "leave").await;
+    bench.executor.answer(ask.id, Answer::Allow { input: None });
+    bench.finished("leave").await;
+    assert_eq!(bench.executor.mode(), Mode::Plan);
+}
+
+#[tokio::test]
+async fn a_child_asks_its_parent_where_nobody_else_is() {
+    let mut bench = Bench::new(Mode::Bubble, Attendance::Unattended);
+    bench.call("write", "write /w/a", "ok");
+    let ask = asked(&mut bench, "write").await;
+    bench.executor.answer(ask.id, Answer::Allow { input: None });
+    assert_eq!(bench.finished("write").await.state, CallState::Complete);
+}
+
+#[tokio::test]
+async fn bypassing_needs_leave_from_the_start() {
+    let bench = Bench::new(Mode::Default, Attendance::Attended);
+    assert!(bench.executor.set_mode(Mode::BypassPermissions).is_err());
+    assert_eq!(bench.executor.mode(), Mode::Default);
+    assert!(bench.executor.set_mode(Mode::AcceptEdits).is_ok());
+}
+
+#[tokio::test]
 async fn what_nobody_can_answer_is_denied() {
     let mut bench = Bench::new(Mode::Default, Attendance::Unattended);
     bench.call("write", "write /w/a", "ok");

@@ -9,10 +9,11 @@ mod speech;
 
 use ostler_control::{
     Hooks,
-    hooks::{CallFacts, Common, Fired, Occasion, Scope, Surroundings},
+    hooks::{CallFacts, Common, Exchange, Fired, Occasion, Scope, Surroundings, Told},
 };
 use ostler_proto::{
-    Access, Footprint, HookEvent, HookSource, Intent, Json, Mode, Preview, RuleSource, Verdict,
+    Access, Footprint, HookCall, HookEvent, HookNews, HookReply, HookSource, HostHook, Intent, Json, Mode,
+    Preview, RuleSource, Verdict, listener::OnFailure,
 };
 use ostler_tools::host::Confinement;
 use serde_json::json;
@@ -71,12 +72,12 @@ impl Stage {
             project: self.folder.path().to_path_buf(),
             home: "/home/u".into(),
             env: vec![("PATH".into(), "/usr/bin:/bin".into()), ("TOKEN".into(), "secret".into())],
-            env_file: None,
             confinement: Confinement::Free,
             warden: None,
             artifacts: None,
             post: None,
             ask_model: None,
+            exchange: std::sync::Arc::default(),
         }
     }
 
@@ -87,6 +88,34 @@ impl Stage {
     pub(super) async fn fire(&self, occasion: &Occasion) -> Fired {
         self.hooks().fire(&self.common(), occasion).await.fired
     }
+}
+
+/// A callback of the host on everything an event is about.
+pub(super) fn of_host(event: HookEvent, callback: &str) -> HostHook {
+    let (matcher, callback) = (String::new(), callback.to_owned());
+    HostHook { event, matcher, callback, timeout: None, on_failure: OnFailure::Continue }
+}
+
+/// Waits for something while the host answers every call with the same; what it was called with comes too.
+pub(super) async fn answering<T>(
+    exchange: &Exchange,
+    reply: &HookReply,
+    waiting: impl Future<Output = T>,
+) -> (T, Vec<HookCall>) {
+    let mut calls = Vec::new();
+    let host = async {
+        loop {
+            if let Told::News(HookNews::Called(call)) = exchange.next().await {
+                exchange.answer(call.id, reply.clone());
+                calls.push(call);
+            }
+        }
+    };
+    let done = tokio::select! {
+        done = waiting => done,
+        () = host => unreachable!("a host has no end"),
+    };
+    (done, calls)
 }
 
 pub(super) fn user() -> HookSource {

@@ -1,81 +1,55 @@
 //! One answer of the model: asking, taking it in while calls already run, and what happens when it
 //! breaks off. Never sampled again over an effect; never a call without a result.
 
-use super::{Agent, Reaction, millis};
+use super::{Agent, Reaction, circle::Onward, millis, recover::ended_early};
 use crate::{
-    reply::{Reply, Whole},
-    retry,
+    reply::Whole,
     turn::{Answer, Answering, Next, Phase},
+    world::model,
 };
 use ostler_control::executor::Abandoned;
-use ostler_model::{Action, ModelError};
-use ostler_proto::{
-    AgentEvent, Block, ErrorKind, ModelEvent, Request, SessionEvent, StopReason, SystemText, TurnOutcome,
-};
-use std::time::Duration;
-use tokio::time::Instant;
+use ostler_model::ModelError;
+use ostler_proto::{AgentEvent, Block, ModelEvent, Request, SessionEvent, TurnOutcome, Usage, Why};
 
 impl Agent {
-    /// Asks the model, unless a limit is reached.
+    /// Asks the model, unless a limit is reached or somebody must be asked first.
     pub(super) async fn request(&mut self) -> Reaction {
         if let Some(outcome) = self.limit_reached() {
             return self.end(outcome).await;
         }
-        self.tell_of_jobs().await?;
-        self.tell_of_hooks().await?;
-        let request = self.build_request();
-        tracing::debug!(model = request.model, messages = request.messages.len(), "requesting");
-        self.parts.executor.begin_answer();
-        let stream = self.parts.chosen.provider.stream(request);
-        self.parts.session.tell(AgentEvent::Requesting).await;
-        if let Some(turn) = &mut self.turn {
-            turn.phase = Phase::Answering(Box::new(Answering {
-                stream,
-                answer: Answer {
-                    reply: Reply::default(),
-                    began: Instant::now(),
-                    recorded: false,
-                    has_calls: false,
-                },
-            }));
+        if self.look_for_circles().await? == Onward::WhenAllowed {
+            return Ok(());
+        }
+        if let Some(outcome) = self.fold_queue().await? {
+            return self.end(outcome).await;
+        }
+        if let Some(outcome) = self.renew_settings().await? {
+            return self.end(outcome).await;
+        }
+        if let Some(outcome) = self.make_room().await? {
+            return self.end(outcome).await;
+        }
+        self.tell_of_limits(self.leave()).await?;
+        match self.next_request().await? {
+            Ok(request) => self.send(request).await,
+            Err(outcome) => return self.end(outcome).await,
         }
         Ok(())
     }
 
-    pub(super) fn limit_reached(&self) -> Option<TurnOutcome> {
-        let turn = self.turn.as_ref()?;
-        let limits = &self.parts.limits;
-        if let Some(limit) = limits.max_turns.filter(|limit| turn.round_trips >= *limit) {
-            return Some(TurnOutcome::MaxTurns { limit });
+    async fn send(&mut self, mut request: Request) {
+        self.shorten(&mut request);
+        tracing::debug!(model = request.model, messages = request.messages.len(), "requesting");
+        self.parts.executor.begin_answer();
+        let stream = model::stream(&self.parts.deck, &self.parts.chosen, request);
+        let answer = Answer::new(self.parts.deck.now());
+        let Some(turn) = &mut self.turn else { return };
+        let round = turn.rounds.begin();
+        turn.phase = Phase::Answering(Box::new(Answering { stream, answer }));
+        if round.why != Why::Prompt {
+            self.parts.session.tell(AgentEvent::WentRound(round)).await;
         }
-        if let Some(limit_usd) = self.spent_budget() {
-            return Some(TurnOutcome::BudgetExhausted { limit_usd });
-        }
-        (turn.failed_calls >= limits.max_failed_calls).then(|| TurnOutcome::Failed {
-            message: format!("the last {} tool calls all failed; the turn was stopped", turn.failed_calls),
-        })
-    }
-
-    /// The budget, if it is used up.
-    pub(super) fn spent_budget(&self) -> Option<f64> {
-        self.parts.limits.max_budget_usd.filter(|limit| self.ledger.total_usd() >= *limit)
-    }
-
-    fn build_request(&self) -> Request {
-        let row = &self.parts.chosen.row;
-        let wanted = self.parts.limits.max_output_tokens.unwrap_or(u64::MAX);
-        let state = self.parts.session.state();
-        let sections = if state.system.is_empty() { &self.parts.system } else { &state.system };
-        let system = sections.iter().filter(|text| !text.is_empty());
-        Request {
-            model: row.name.clone().unwrap_or_else(|| self.parts.chosen.name.clone()),
-            system: system.map(|text| SystemText { text: text.clone(), cache: true }).collect(),
-            tools: self.tools.clone(),
-            messages: state.messages(),
-            max_output_tokens: row.max_output_tokens.min(wanted),
-            thinking: self.parts.limits.thinking,
-            effort: self.parts.limits.effort,
-        }
+        self.parts.session.tell(AgentEvent::Requesting).await;
     }
 
     /// Takes in one piece of the answer, or its end.
@@ -92,7 +66,7 @@ impl Agent {
             && (message.is_empty() || self.parts.session.state().is_last_answer(message))
         {
             // Some servers give no id, or the same to every answer; blocks are told apart by it.
-            *message = format!("msg_{}", uuid::Uuid::new_v4().simple());
+            *message = format!("msg_{}", self.parts.deck.id().as_str().replace('-', ""));
         }
         let whole = answering.answer.reply.apply(&event);
         let done = matches!(event, ModelEvent::Done { .. });
@@ -113,10 +87,16 @@ impl Agent {
             return Ok(());
         }
         let Some(turn) = &mut self.turn else { return Ok(()) };
+        if matches!(whole, Whole::Call(_)) && turn.spending.closing.is_some() {
+            tracing::debug!("a call in a closing message is not run");
+            return Ok(());
+        }
         let Phase::Answering(answering) = &mut turn.phase else { return Ok(()) };
         let answer = &mut answering.answer;
-        if !answer.recorded {
-            answer.recorded = true;
+        let goes_on = turn.rounds.now() == Why::OutputLimit;
+        let is_first = !answer.recorded;
+        answer.recorded = true;
+        if is_first && !goes_on {
             turn.text.clear();
         }
         let (block, call) = match whole {
@@ -124,7 +104,9 @@ impl Agent {
             Whole::Call(call) => (Block::ToolUse(call.clone()), Some(call)),
         };
         if let Block::Text(text) = &block {
-            if !turn.text.is_empty() {
+            // What goes on was cut in the middle of a line.
+            let joins = is_first && goes_on;
+            if !joins && !turn.text.is_empty() {
                 turn.text.push('\n');
             }
             turn.text.push_str(text);
@@ -138,6 +120,7 @@ impl Agent {
             usage: reply.usage,
         };
         answer.has_calls |= call.is_some();
+        answer.has_whole_calls |= call.as_ref().is_some_and(|call| call.problem.is_none());
         self.parts.session.record(event).await?;
         if let Some(call) = call {
             self.parts.executor.start(call);
@@ -147,17 +130,17 @@ impl Agent {
 
     async fn on_whole_answer(&mut self) -> Reaction {
         let Some(answer) = self.leave_answering() else { return Ok(()) };
-        let again = answer.has_calls || answer.reply.stop == Some(StopReason::PauseTurn);
         self.book(&answer).await?;
+        self.note_answered();
         if let Some(turn) = &mut self.turn {
-            turn.failed_attempts = 0;
-            if !answer.recorded {
+            if !answer.recorded && turn.rounds.now() != Why::OutputLimit {
                 turn.text.clear();
             }
             turn.stop.clone_from(&answer.reply.stop);
-            if !again {
-                turn.phase = Phase::Draining { then: Next::End(TurnOutcome::Completed) };
-            }
+        }
+        let then = self.after_answer(&answer).await?;
+        if let Some(turn) = &mut self.turn {
+            turn.phase = Phase::Draining { then };
         }
         self.advance().await
     }
@@ -169,42 +152,31 @@ impl Agent {
         tracing::debug!(error = error.message, status = error.status, action = ?error.action, ?abandoned, "answer broke off");
         match abandoned {
             Abandoned::EffectBegan => self.book(&answer).await?,
-            Abandoned::Yes => {
-                let partial = answer.reply.partial_text();
-                if answer.recorded || !partial.is_empty() {
-                    let message = Some(answer.reply.message).filter(|id| !id.is_empty());
-                    let reason = error.message.clone();
-                    self.parts.session.record(SessionEvent::Dropped { message, reason, partial }).await?;
-                }
-            }
+            Abandoned::Yes => self.drop_answer(answer, &error).await?,
         }
-        let then = self.after_failure(error).await;
+        let then = self.after_failure(error).await?;
         if let Some(turn) = &mut self.turn {
             turn.phase = Phase::Draining { then };
         }
         self.advance().await
     }
 
-    async fn after_failure(&mut self, error: ModelError) -> Next {
-        let Some(turn) = &mut self.turn else { return Next::Request };
-        let max_attempts = self.parts.limits.max_retries;
-        let Action::Retry { after } = error.action else { return Next::End(outcome_of(error)) };
-        if turn.failed_attempts >= max_attempts {
-            return Next::End(outcome_of(error));
+    /// Records that an answer counts for nothing, save that it is paid for.
+    async fn drop_answer(&mut self, answer: Answer, error: &ModelError) -> Reaction {
+        if let Some(turn) = &mut self.turn {
+            turn.watch.forget_round();
         }
-        turn.failed_attempts += 1;
-        let attempt = turn.failed_attempts;
-        let pause = retry::delay(attempt, self.parts.limits.retry_base, after, fastrand::f64());
-        let event = AgentEvent::Retrying {
-            attempt,
-            max_attempts,
-            delay_ms: millis(pause),
-            status: error.status,
-            kind: error.kind,
-            message: error.message,
-        };
-        self.parts.session.tell(event).await;
-        Next::Wait(pause)
+        let partial = answer.reply.partial_text();
+        let usage = answer.reply.usage;
+        if !answer.recorded && partial.is_empty() && usage == Usage::default() {
+            return Ok(());
+        }
+        let cost_usd = self.charge(usage, 0);
+        let message = Some(answer.reply.message).filter(|id| !id.is_empty());
+        let reason = error.message.clone();
+        let event = SessionEvent::Dropped { message, reason, partial, usage, cost_usd };
+        self.parts.session.record(event).await?;
+        Ok(())
     }
 
     /// Ends the turn as soon as every open call has its result.
@@ -213,6 +185,10 @@ impl Agent {
             return Ok(());
         }
         self.parts.executor.cancel();
+        if let Some(Phase::Asking { ask, .. }) = self.turn.as_ref().map(|turn| &turn.phase) {
+            let event = AgentEvent::AskWithdrawn { ask: *ask };
+            self.parts.session.tell(event).await;
+        }
         if let Some(answer) = self.leave_answering() {
             let partial = answer.reply.partial_text();
             let unfinished = (!partial.is_empty()).then(|| SessionEvent::Replied {
@@ -243,7 +219,7 @@ impl Agent {
         let Phase::Answering(answering) = std::mem::replace(&mut turn.phase, drained) else {
             return None;
         };
-        turn.waited_for_model += answering.answer.began.elapsed();
+        turn.waited_for_model += self.parts.deck.since(answering.answer.began);
         Some(answering.answer)
     }
 
@@ -253,8 +229,7 @@ impl Agent {
         if reply.message.is_empty() {
             return Ok(());
         }
-        let chosen = &self.parts.chosen;
-        let cost_usd = self.ledger.book(&chosen.name, &chosen.row, reply.usage);
+        let cost_usd = self.charge(reply.usage, 1);
         if let Some(turn) = &mut self.turn {
             turn.round_trips += 1;
             turn.usage.add(reply.usage);
@@ -265,29 +240,10 @@ impl Agent {
             stop: reply.stop.clone(),
             usage: reply.usage,
             cost_usd,
-            duration_ms: millis(answer.began.elapsed()),
+            duration_ms: millis(self.parts.deck.since(answer.began)),
+            request: self.auditor.answered(),
         };
         self.parts.session.record(event).await?;
         Ok(())
     }
-}
-
-fn ended_early() -> ModelError {
-    ModelError {
-        action: Action::Retry { after: Some(Duration::ZERO) },
-        kind: ErrorKind::ServerError,
-        status: None,
-        message: "the answer broke off".to_owned(),
-        request: None,
-    }
-}
-
-fn outcome_of(error: ModelError) -> TurnOutcome {
-    let mut message = error.message;
-    if error.action == Action::Compact {
-        message.push_str(
-            " (the conversation is too long for this model: start a new session, or choose a model with a larger context)",
-        );
-    }
-    TurnOutcome::ApiError { status: error.status, kind: error.kind, message }
 }

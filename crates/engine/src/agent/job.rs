@@ -2,18 +2,15 @@
 //! of an end before its next answer, and an idle agent wakes up for it.
 
 use super::{Agent, Reaction};
-use crate::{
-    session::{LogError, now_ms},
-    spawn::Lifetime,
-};
-use ostler_proto::{AgentEvent, Block, Job, SessionEvent};
+use crate::{context::reminder, session::LogError, spawn::Lifetime};
+use ostler_proto::{AgentEvent, Job, SessionEvent};
 
 impl Agent {
     /// A job began or ended.
     pub(super) async fn on_job(&mut self, job: Job) -> Reaction {
         self.show_job(job).await;
         let is_idle = self.turn.is_none() && !self.closing;
-        let may_wake = self.parts.limits.lifetime == Lifetime::Conversation && self.spent_budget().is_none();
+        let may_wake = self.parts.limits.lifetime == Lifetime::Conversation && !self.budget.is_spent();
         if is_idle && may_wake && self.parts.executor.has_unheard_jobs() {
             self.begin_turn().await?;
             return self.advance().await;
@@ -27,7 +24,7 @@ impl Agent {
         if jobs.is_empty() {
             return Ok(());
         }
-        let content = jobs.iter().map(|job| Block::text(note(job))).collect();
+        let content = jobs.iter().map(|job| reminder::note(&note(job))).collect();
         self.parts.session.record(SessionEvent::Prompted { content, meta: true }).await?;
         Ok(())
     }
@@ -50,7 +47,7 @@ impl Agent {
     }
 
     async fn show_job(&mut self, job: Job) {
-        self.parts.session.tell(AgentEvent::JobChanged { job, at_ms: now_ms() }).await;
+        self.parts.session.tell(AgentEvent::JobChanged { job, at_ms: self.parts.deck.now().wall_ms }).await;
     }
 }
 

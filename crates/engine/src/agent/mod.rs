@@ -2,52 +2,103 @@
 //! records what happened and moves the turn to its next phase.
 
 mod answer;
+mod circle;
+mod command;
+mod compact;
 mod hook;
+mod instruct;
 mod job;
+mod limit;
+mod plan;
+mod prepare;
+mod queue;
+mod recover;
+mod settings;
+
+pub use compact::AutoCompact;
+pub(crate) use compact::Outcome as Compacted;
+pub(crate) use instruct::Instructing;
 
 use crate::{
+    budget::{Node, Used},
+    commands,
+    context::{self, Snapshot, audit::Auditor},
     ledger::Ledger,
     session::{LogError, Session, unknown_outcome},
-    spawn::{Lifetime, Limits},
+    spawn::{Lifetime, Limits, Origin},
+    stuck::Trace,
     turn::{Next, Phase, Turn},
+    world::{Came, deck::Deck, hands::Hands, model},
 };
 use futures_util::StreamExt;
-use ostler_control::{ExecEvent, Executor, Finished, executor::AfterCall};
+use ostler_control::{ExecEvent, Finished, executor::AfterCall};
 use ostler_model::{Chosen, EventStream, ModelError, Models};
 use ostler_proto::{
-    AgentEvent, Block, Command, EntryId, Job, Json, ModelEvent, SessionEvent, SessionInfo, ToolSpec, TurnEnd,
-    TurnOutcome, envelope::Denial, session::CallState,
+    AgentEvent, Command, ErrorKind, HookEvent, Job, Json, ModelEvent, Scope, Section, SessionEvent,
+    SessionInfo, ToolSpec, TurnEnd, TurnOutcome, Wording,
+    envelope::Denial,
+    session::{CallState, ModelChange},
 };
+use plan::KnownPlan;
+use queue::{LeadsTo, Prompt};
+use serde_json::json;
 use std::{collections::VecDeque, pin::Pin, sync::Arc, time::Duration};
 use tokio::{sync::mpsc, time::Sleep};
 
 /// What an agent is made of.
 pub(crate) struct Parts {
     pub(crate) session: Session,
-    pub(crate) executor: Executor,
-    pub(crate) models: Models,
+    pub(crate) deck: Arc<Deck>,
+    pub(crate) executor: Hands,
+    /// None when all answers come from a tape.
+    pub(crate) models: Option<Models>,
     pub(crate) chosen: Chosen,
-    pub(crate) system: Vec<String>,
+    pub(crate) system: Vec<Section>,
+    pub(crate) snapshot: Snapshot,
+    pub(crate) instructing: Instructing,
     pub(crate) limits: Limits,
     pub(crate) inbox: mpsc::Receiver<Command>,
+    pub(crate) origin: Origin,
+    pub(crate) title: Option<String>,
 }
 
 /// One conversation and its loop.
 pub(crate) struct Agent {
-    parts: Parts,
-    tools: Arc<[ToolSpec]>,
-    ledger: Ledger,
-    turn: Option<Turn>,
-    queue: VecDeque<(Vec<Block>, Option<EntryId>)>,
+    pub(crate) parts: Parts,
+    pub(crate) tools: Arc<[ToolSpec]>,
+    pub(crate) ledger: Ledger,
+    pub(crate) auditor: Auditor,
+    pub(crate) turn: Option<Turn>,
+    /// This process's place in the budget.
+    budget: Node,
+    /// The user's choice of a model, while another answers in its stead.
+    first_choice: Option<Chosen>,
+    queue: VecDeque<Prompt>,
     /// Whether the session's opening is recorded.
     opened: bool,
+    /// What the session came from.
+    origin: Origin,
     /// Whether the inbox can still bring something.
     listening: bool,
     closing: bool,
     /// Commands that came while hooks were asked.
     waiting: VecDeque<Command>,
-    /// What hooks said that the model will read with its next request.
-    unheard: Vec<String>,
+    /// What the model will read with its next request: words of hooks, and that files were put back.
+    pub(crate) unheard: Vec<String>,
+    attempts: compact::Attempts,
+    /// When the model must read it.
+    urgency: Urgency,
+    /// What the model knows of plan mode.
+    known_plan: KnownPlan,
+}
+
+/// When the model must read what hooks said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Urgency {
+    /// With its next request.
+    InTime,
+    /// Soon: a hook in the background wakes it.
+    Now,
 }
 
 /// What the loop reacts to.
@@ -58,24 +109,37 @@ enum Input {
     Model(Option<Result<ModelEvent, ModelError>>),
     Tools(ExecEvent),
     PauseOver,
+    TimeOver,
 }
 
 type Reaction = Result<(), LogError>;
 
 impl Agent {
-    pub(crate) fn new(parts: Parts) -> Self {
+    pub(crate) fn new(mut parts: Parts) -> Self {
         let tools = parts.executor.offered().into();
+        let state = parts.session.state();
+        let auditor = Auditor::after(state.cache.last.clone());
+        let budget = limit::of_process(&parts.limits, state);
+        parts.system = context::in_force(parts.system, &state.system, parts.snapshot);
+        let origin = parts.origin;
         Self {
             parts,
             tools,
+            origin,
             ledger: Ledger::default(),
+            auditor,
             turn: None,
+            budget,
+            first_choice: None,
             queue: VecDeque::new(),
             opened: false,
             listening: true,
             closing: false,
             waiting: VecDeque::new(),
             unheard: Vec::new(),
+            attempts: compact::Attempts::default(),
+            urgency: Urgency::InTime,
+            known_plan: KnownPlan::default(),
         }
     }
 
@@ -88,11 +152,13 @@ impl Agent {
                     self.listening = false;
                     self.closing = true;
                     self.queue.clear();
+                    self.hang_up();
                     self.stop(self.interrupted()).await
                 }
                 Input::Model(event) => self.on_model(event).await,
                 Input::Tools(event) => self.on_tools(event).await,
                 Input::PauseOver => self.request().await,
+                Input::TimeOver => self.on_time_over().await,
             };
             if let Err(error) = reaction {
                 self.give_up(error).await;
@@ -101,9 +167,14 @@ impl Agent {
         if let Err(error) = self.end_jobs().await {
             tracing::warn!(%error, "the end of background commands could not be recorded");
         }
-        if let Err(error) = self.tell_hooks_of_end().await {
+        if let Err(error) = self.tell_hooks_of_end("other").await {
             tracing::warn!(%error, "the end could not be recorded");
         }
+        if let Err(error) = self.parts.session.close() {
+            let text = format!("the end of the session could not be saved: {error}");
+            self.parts.session.tell(AgentEvent::Notice { text }).await;
+        }
+        self.keep_recording(self.parts.deck.close()).await;
         self.parts.session.tell(AgentEvent::Closed).await;
     }
 
@@ -111,36 +182,85 @@ impl Agent {
         if let Some(command) = self.waiting.pop_front() {
             return Input::Command(command);
         }
-        let (stream, pause) = match self.turn.as_mut().map(|turn| &mut turn.phase) {
-            Some(Phase::Answering(answering)) => (Some(&mut answering.stream), None),
-            Some(Phase::Waiting(pause)) => (None, Some(pause)),
-            Some(Phase::Draining { .. }) | None => (None, None),
-        };
-        tokio::select! {
+        if self.parts.deck.is_replaying() {
+            return self.next_input_again().await;
+        }
+        let (mut stream, mut pause, mut deadline) = (None, None, None);
+        if let Some(turn) = &mut self.turn {
+            match &mut turn.phase {
+                Phase::Answering(answering) => stream = Some(&mut answering.stream),
+                Phase::Waiting(waiting) => pause = Some(waiting),
+                Phase::Draining { .. } | Phase::Asking { .. } => {}
+            }
+            deadline = turn.spending.deadline.as_mut();
+        }
+        let input = tokio::select! {
             command = self.parts.inbox.recv(), if self.listening => {
                 command.map_or(Input::FrontendGone, Input::Command)
             }
             event = next_event(stream) => Input::Model(event),
             event = self.parts.executor.next() => Input::Tools(event),
             () = end_of(pause) => Input::PauseOver,
+            () = end_of(deadline) => Input::TimeOver,
+        };
+        self.parts.deck.came(|| input.came());
+        input
+    }
+
+    /// The same from a tape.
+    async fn next_input_again(&mut self) -> Input {
+        let came = self.parts.deck.next().await;
+        match came {
+            Came::Command(command) => Input::Command(*command),
+            Came::Gone => Input::FrontendGone,
+            Came::Heard => match self.turn.as_mut().map(|turn| &mut turn.phase) {
+                Some(Phase::Answering(answering)) => Input::Model(answering.stream.next().await),
+                Some(Phase::Draining { .. } | Phase::Waiting(_) | Phase::Asking { .. }) | None => {
+                    self.parts.deck.is_no_use(&came).await
+                }
+            },
+            Came::Broke(error) => Input::Model(Some(Err(*error))),
+            Came::Ended => Input::Model(None),
+            Came::Tools(event) => {
+                self.parts.executor.note(&event);
+                Input::Tools(*event)
+            }
+            Came::PauseOver => Input::PauseOver,
+            Came::TimeOver => Input::TimeOver,
+            Came::Fired(_) | Came::Told(_) => self.parts.deck.is_no_use(&came).await,
         }
     }
 
     async fn on_command(&mut self, command: Command) -> Reaction {
         match command {
-            Command::Prompt { content, id } => {
-                self.queue.push_back((content, id));
+            Command::Prompt { content, id, wording } => {
+                self.queue.push_back(Prompt::new(content, id, wording, LeadsTo::Turn));
                 self.start_next_turn().await
             }
-            Command::Answer { ask, answer } => {
-                self.parts.executor.answer(ask, answer);
+            Command::Append { content, id } => {
+                self.queue.push_back(Prompt::new(content, id, Wording::Verbatim, LeadsTo::Nothing));
+                self.start_next_turn().await
+            }
+            Command::Query { id, query } => self.on_query(id, query).await,
+            Command::Answer { ask, answer } => self.on_answer(ask, answer).await,
+            Command::SetHooks(callbacks) => self.set_host_hooks(callbacks).await,
+            Command::AnswerHook { id, reply } => {
+                self.parts.executor.answer_hook(id, reply);
                 Ok(())
             }
             Command::SetMode(mode) => {
-                self.parts.executor.set_mode(mode);
+                if let Err(text) = self.parts.executor.set_mode(mode) {
+                    self.parts.session.tell(AgentEvent::Notice { text }).await;
+                    return Ok(());
+                }
                 self.record_if_open(SessionEvent::ModeChanged { mode }).await
             }
-            Command::SetModel(name) => self.change_model(&name).await,
+            Command::SetModel(name) => {
+                if let Err(text) = self.change_model(&name).await? {
+                    self.parts.session.tell(AgentEvent::Notice { text }).await;
+                }
+                Ok(())
+            }
             Command::StopJob(id) => {
                 self.parts.executor.stop_job(&id);
                 Ok(())
@@ -153,19 +273,28 @@ impl Agent {
         }
     }
 
-    async fn change_model(&mut self, name: &str) -> Reaction {
-        match self.parts.models.choose(name) {
-            Ok(chosen) => {
-                let model = chosen.name.clone();
-                self.parts.chosen = chosen;
-                self.record_if_open(SessionEvent::ModelChanged { model }).await
-            }
+    /// Changes the model from the next request on, or says why not.
+    pub(crate) async fn change_model(&mut self, name: &str) -> Result<Result<(), String>, LogError> {
+        let chosen = match self.choose(name) {
+            Ok(chosen) => chosen,
             Err(error) => {
-                let text = format!("the model stays {}: {error}", self.parts.chosen.name);
-                self.parts.session.tell(AgentEvent::Notice { text }).await;
-                Ok(())
+                return Ok(Err(format!("the model stays {}: {error}", self.parts.chosen.name)));
             }
+        };
+        let model = chosen.name.clone();
+        self.parts.chosen = chosen;
+        self.first_choice = None;
+        let because = ModelChange::Asked;
+        self.record_if_open(SessionEvent::ModelChanged { model, because }).await?;
+        if self.opened {
+            self.tell_of_unknown_price().await;
         }
+        Ok(Ok(()))
+    }
+
+    /// The model of that name, or why it cannot be had.
+    pub(crate) fn choose(&self, name: &str) -> Result<Chosen, String> {
+        model::choose(&self.parts.deck, self.parts.models.as_ref(), name)
     }
 
     /// Before the first prompt nothing is written; opening records what is in force then.
@@ -176,27 +305,9 @@ impl Agent {
         Ok(())
     }
 
-    async fn start_next_turn(&mut self) -> Reaction {
-        if self.turn.is_some() {
-            return Ok(());
-        }
-        let Some((content, id)) = self.queue.pop_front() else { return Ok(()) };
-        self.begin_turn().await?;
-        let title: String = content.iter().filter_map(Block::as_text).collect::<Vec<_>>().join(" ");
-        if let Some(outcome) = self.hooks_on_prompt(&content).await? {
-            return self.end(outcome).await;
-        }
-        let event = SessionEvent::Prompted { content, meta: false };
-        let id = match id {
-            Some(id) => self.parts.session.record_as(id, event).await?,
-            None => self.parts.session.record(event).await?,
-        };
-        self.parts.executor.prompted(id, title);
-        self.advance().await
-    }
-
     async fn begin_turn(&mut self) -> Reaction {
-        self.turn = Some(Turn::new());
+        self.restore_model().await?;
+        self.turn = Some(Turn::new(self.new_spending(), self.parts.deck.now()));
         let info = self.info();
         self.parts.session.tell(AgentEvent::TurnStarted(info)).await;
         self.open().await
@@ -208,6 +319,7 @@ impl Agent {
             model: self.parts.chosen.name.clone(),
             mode: self.parts.executor.mode(),
             tools: self.tools.iter().map(|tool| tool.name.clone()).collect(),
+            commands: commands::commands().into_iter().map(|info| info.name).collect(),
             key_source: self.parts.chosen.key_source.clone(),
             transcript: self.parts.session.transcript().map(std::path::Path::to_path_buf),
         }
@@ -219,12 +331,15 @@ impl Agent {
             return Ok(());
         }
         self.opened = true;
-        let is_resumed = self.parts.session.state().model.is_some();
+        for text in self.parts.executor.recover().await {
+            self.parts.session.tell(AgentEvent::Notice { text }).await;
+        }
+        self.tell_of_unknown_price().await;
         let event = SessionEvent::Opened {
             cwd: self.parts.executor.cwd(),
             model: self.parts.chosen.name.clone(),
             mode: self.parts.executor.mode(),
-            system: self.parts.system.clone(),
+            system: self.parts.system.iter().filter(|part| part.scope != Scope::Ephemeral).cloned().collect(),
         };
         self.parts.session.record(event).await?;
         for call in self.parts.session.state().unanswered() {
@@ -239,7 +354,12 @@ impl Agent {
             };
             self.parts.session.record(event).await?;
         }
-        self.hooks_at_start(is_resumed).await
+        if let Some(title) = self.parts.title.take() {
+            self.parts.session.name(&title)?;
+        }
+        self.tell_of_now().await?;
+        self.hooks_at_start().await?;
+        self.instruct_at_start().await
     }
 
     async fn on_tools(&mut self, event: ExecEvent) -> Reaction {
@@ -249,12 +369,14 @@ impl Agent {
                 session.record(SessionEvent::Decided { call, intent, decision }).await?;
             }
             ExecEvent::Hooked { record, messages } => {
-                session.record(SessionEvent::Hooked { record }).await?;
+                self.record_hooks(record).await?;
                 for text in messages {
-                    session.tell(AgentEvent::Notice { text }).await;
+                    self.parts.session.tell(AgentEvent::Notice { text }).await;
                 }
             }
+            ExecEvent::Told(told) => return self.on_told(told).await,
             ExecEvent::Started { call, tool, intent } => {
+                self.parts.instructing.note_touched(&intent.access);
                 session.tell(AgentEvent::CallStarted { call, tool, intent }).await;
             }
             ExecEvent::Progress { call, text } => {
@@ -263,14 +385,25 @@ impl Agent {
             ExecEvent::Asked(ask) => session.tell(AgentEvent::Asked(ask)).await,
             ExecEvent::AskWithdrawn(ask) => session.tell(AgentEvent::AskWithdrawn { ask }).await,
             ExecEvent::JobChanged(job) => return self.on_job(job).await,
+            ExecEvent::Noticed(text) => session.tell(AgentEvent::Notice { text }).await,
+            ExecEvent::ModeChanged(mode) => return self.on_mode(mode).await,
             ExecEvent::Finished(finished) => return self.on_finished(finished).await,
         }
         Ok(())
     }
 
     async fn on_finished(&mut self, finished: Finished) -> Reaction {
-        let Finished { call, result, structured, state, changes, duration_ms, turn: after } = finished;
+        let Finished { call, result, structured, state, changes, changed_files, duration_ms, turn: after } =
+            finished;
+        let has_listeners = self.is_heard(HookEvent::PostToolBatch);
         if let Some(turn) = &mut self.turn {
+            turn.batch.extend(has_listeners.then(|| {
+                json!({"tool_name": call.name, "tool_input": call.input, "tool_use_id": call.id,
+                    "tool_response": result.text()})
+            }));
+            let trace = Trace { changed: changed_files || !changes.is_empty(), ran_ms: duration_ms };
+            turn.watch.saw(&call, &result, trace);
+            turn.spending.node.spend(Used { calls: 1, ..Used::default() });
             turn.failed_calls = if state == CallState::Complete { 0 } else { turn.failed_calls + 1 };
             if state == CallState::Denied {
                 let denial =
@@ -294,7 +427,8 @@ impl Agent {
 
     /// Moves on when nothing is left to wait for.
     async fn advance(&mut self) -> Reaction {
-        let has_news = self.parts.executor.has_unheard_jobs() && self.limit_reached().is_none();
+        let has_news = (self.parts.executor.has_unheard_jobs() || self.urgency == Urgency::Now)
+            && self.limit_reached().is_none();
         let Some(turn) = &mut self.turn else { return Ok(()) };
         let Phase::Draining { then } = &mut turn.phase else { return Ok(()) };
         if self.parts.executor.open_calls() > 0 {
@@ -302,7 +436,7 @@ impl Agent {
         }
         let may_go_on = !turn.ended_by_hook;
         match std::mem::replace(then, Next::Request) {
-            Next::Request => self.request().await,
+            Next::Request => self.hooks_after_batch().await,
             // What ended in the meantime is told before the turn does.
             Next::End(TurnOutcome::Completed) if has_news && may_go_on => self.request().await,
             Next::End(TurnOutcome::Completed) if may_go_on => self.hooks_before_end().await,
@@ -320,9 +454,15 @@ impl Agent {
                 let event = SessionEvent::Interrupted { during_tools: *during_tools };
                 self.parts.session.record(event).await?;
             }
-            TurnOutcome::ApiError { status, message, .. } => {
-                let message = api_error_text(*status, message);
-                self.parts.session.record(SessionEvent::Failed { message }).await?;
+            TurnOutcome::ApiError { status, kind, message } => {
+                let text = api_error_text(*status, message);
+                self.parts.session.record(SessionEvent::Failed { message: text }).await?;
+                self.hooks_on_failure(*kind, message).await?;
+            }
+            TurnOutcome::PromptTooLong { status, message } => {
+                let text = api_error_text(*status, message);
+                self.parts.session.record(SessionEvent::Failed { message: text }).await?;
+                self.hooks_on_failure(ErrorKind::InvalidRequest, message).await?;
             }
             TurnOutcome::Completed
             | TurnOutcome::MaxTurns { .. }
@@ -334,19 +474,22 @@ impl Agent {
             Lifetime::OneTurn => self.end_jobs().await?,
         };
         self.parts.session.sync()?;
+        self.keep_recording(self.parts.deck.flush()).await;
         self.finish_turn(outcome, stopped_jobs).await;
         Box::pin(self.start_next_turn()).await
     }
 
     async fn finish_turn(&mut self, outcome: TurnOutcome, stopped_jobs: Vec<Job>) {
         let Some(turn) = self.turn.take() else { return };
+        let took = self.parts.deck.since(turn.began);
+        self.budget.work(took);
         tracing::info!(round_trips = turn.round_trips, ?outcome, "turn ended");
         let end = TurnEnd {
             outcome,
             text: turn.text,
             stop: turn.stop,
             round_trips: turn.round_trips,
-            duration_ms: millis(turn.began.elapsed()),
+            duration_ms: millis(took),
             api_ms: millis(turn.waited_for_model),
             usage: turn.usage,
             by_model: self.ledger.by_model.clone(),
@@ -355,6 +498,14 @@ impl Agent {
             stopped_jobs,
         };
         self.parts.session.tell(AgentEvent::TurnEnded(end)).await;
+    }
+
+    /// The work goes on without a recording that cannot be written.
+    async fn keep_recording(&mut self, problem: Option<String>) {
+        if let Some(problem) = problem {
+            let text = format!("the session is not recorded any further: cannot write {problem}");
+            self.parts.session.tell(AgentEvent::Notice { text }).await;
+        }
     }
 
     /// The log cannot be written: nothing more may happen that it would not know of.
@@ -367,6 +518,22 @@ impl Agent {
 
     fn interrupted(&self) -> TurnOutcome {
         TurnOutcome::Interrupted { during_tools: self.parts.executor.open_calls() > 0 }
+    }
+}
+
+impl Input {
+    /// What of it goes on a tape.
+    fn came(&self) -> Came {
+        match self {
+            Self::Command(command) => Came::Command(Box::new(command.clone())),
+            Self::FrontendGone => Came::Gone,
+            Self::Model(Some(Ok(_))) => Came::Heard,
+            Self::Model(Some(Err(error))) => Came::Broke(Box::new(error.clone())),
+            Self::Model(None) => Came::Ended,
+            Self::Tools(event) => Came::Tools(Box::new(event.clone())),
+            Self::PauseOver => Came::PauseOver,
+            Self::TimeOver => Came::TimeOver,
+        }
     }
 }
 

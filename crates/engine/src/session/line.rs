@@ -1,16 +1,21 @@
 //! Events as transcript lines and back. What a conversation is made of takes the shape public
 //! transcript readers know; everything else is a line of our own type beside it.
 
-use ostler_proto::{
-    Block, Entry, EntryId, Json, Message, Role, SessionEvent, SessionId, ToolResult, Usage,
-    session::CallState,
-};
-use serde::Deserialize;
+mod message;
+mod read;
+mod salvage;
+
+pub(super) use read::{Keep, Said, read, understand};
+pub(super) use salvage::salvage;
+
+use super::compacted;
+use ostler_proto::{Block, Entry, EntryId, Json, SessionEvent, SessionId, Usage};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, json};
 use std::path::PathBuf;
 
 /// Facts that stand on every line.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Stamp {
     /// Our version.
     pub version: String,
@@ -30,25 +35,49 @@ pub(super) fn interrupt_marker(during_tools: bool) -> &'static str {
     if during_tools { INTERRUPTED_TOOLS } else { INTERRUPTED }
 }
 
-/// One line, without its newline.
+/// One line, without its newline. A summary is preceded by a line of its own that marks the place: what is
+/// left when the second is not written whole means nothing yet.
 pub(super) fn write(entry: &Entry, session: &SessionId, stamp: &Stamp) -> String {
+    if let SessionEvent::Compacted { boundary, compaction } = &entry.event
+        && !compaction.carried.is_empty()
+    {
+        let mark =
+            write_shape(entry, (None, boundary), compacted::boundary(entry, compaction), session, stamp);
+        let summary = write_shape(
+            entry,
+            (Some(boundary), &entry.id),
+            compacted::summary(boundary, compaction),
+            session,
+            stamp,
+        );
+        return format!("{mark}\n{summary}");
+    }
+    write_shape(entry, (entry.parent.as_ref(), &entry.id), shape(entry), session, stamp)
+}
+
+fn write_shape(
+    entry: &Entry,
+    (parent, id): (Option<&EntryId>, &EntryId),
+    shape: Shape,
+    session: &SessionId,
+    stamp: &Stamp,
+) -> String {
     let mut line = Map::new();
     let mut put = |key: &str, value: Json| {
         line.insert(key.to_owned(), value);
     };
-    let shape = shape(entry);
     if shape.kind == OWN_TYPE {
         put("type", json!(OWN_TYPE));
         put("v", json!(1));
     } else {
-        put("parentUuid", json!(entry.parent));
+        put("parentUuid", json!(parent));
         put("isSidechain", json!(false));
         put("type", json!(shape.kind));
     }
     for (key, value) in shape.fields {
         put(key, value);
     }
-    put("uuid", json!(entry.id));
+    put("uuid", json!(id));
     put("timestamp", json!(entry.timestamp));
     put("sessionId", json!(session));
     put("cwd", json!(stamp.cwd));
@@ -60,11 +89,11 @@ pub(super) fn write(entry: &Entry, session: &SessionId, stamp: &Stamp) -> String
 }
 
 /// The type of lines only Ostler reads.
-const OWN_TYPE: &str = "ostler";
+pub(super) const OWN_TYPE: &str = "ostler";
 
-struct Shape {
-    kind: &'static str,
-    fields: Vec<(&'static str, Json)>,
+pub(super) struct Shape {
+    pub(super) kind: &'static str,
+    pub(super) fields: Vec<(&'static str, Json)>,
 }
 
 fn shape(entry: &Entry) -> Shape {
@@ -99,6 +128,14 @@ fn shape(entry: &Entry) -> Shape {
                 ],
             )
         }
+        SessionEvent::Commanded { name, arguments, output } => Shape {
+            kind: "system",
+            fields: vec![
+                ("subtype", json!("local_command")),
+                ("content", json!(command_text(name, arguments, output))),
+                (OWN_TYPE, json!({"command": entry.event})),
+            ],
+        },
         SessionEvent::Interrupted { during_tools } => {
             let marker = Block::text(interrupt_marker(*during_tools));
             user(
@@ -121,13 +158,25 @@ fn shape(entry: &Entry) -> Shape {
         }
         event @ (SessionEvent::Opened { .. }
         | SessionEvent::Sampled { .. }
+        | SessionEvent::CacheBroken { .. }
         | SessionEvent::Dropped { .. }
         | SessionEvent::Decided { .. }
         | SessionEvent::Hooked { .. }
+        | SessionEvent::Instructed { .. }
         | SessionEvent::ModeChanged { .. }
         | SessionEvent::ModelChanged { .. }
-        | SessionEvent::Rewound { .. }) => own_shape(event),
+        | SessionEvent::Rewound { .. }
+        | SessionEvent::RewindUndone
+        | SessionEvent::Compacted { .. }
+        | SessionEvent::Uncompacted) => own_shape(event),
     }
+}
+
+/// A command as public transcript readers show it.
+fn command_text(name: &str, arguments: &str, output: &str) -> String {
+    format!(
+        "<command-name>/{name}</command-name>\n<command-args>{arguments}</command-args>\n<local-command-stdout>{output}</local-command-stdout>"
+    )
 }
 
 fn own_shape(event: &SessionEvent) -> Shape {
@@ -141,95 +190,4 @@ fn assistant_message(id: &str, model: &str, block: &Block, usage: Usage) -> Json
         "id": id, "type": "message", "role": "assistant", "model": model, "content": [block],
         "stop_reason": null, "stop_sequence": null, "usage": usage,
     })
-}
-
-/// What a line says. Several events where another tool put them on one line; none for a line
-/// that is not ours to understand.
-pub(super) fn read(line: &str) -> Result<Vec<Entry>, String> {
-    let value: Json = serde_json::from_str(line).map_err(|error| error.to_string())?;
-    let text = |key: &str| value.get(key).and_then(Json::as_str).unwrap_or_default();
-    let entry = |event| Entry {
-        id: EntryId::from(text("uuid")),
-        parent: value.get("parentUuid").and_then(Json::as_str).map(EntryId::from),
-        timestamp: text("timestamp").to_owned(),
-        event,
-    };
-    if value.get("isSidechain") == Some(&Json::Bool(true)) {
-        return Ok(Vec::new());
-    }
-    let events = match text("type") {
-        OWN_TYPE => {
-            let data = value.get("data").ok_or("a line of ours without data")?;
-            vec![SessionEvent::deserialize(data).map_err(|error| error.to_string())?]
-        }
-        "user" => user_events(&value)?,
-        "assistant" => assistant_events(&value)?,
-        _ => Vec::new(),
-    };
-    Ok(events.into_iter().map(entry).collect())
-}
-
-fn user_events(line: &Json) -> Result<Vec<SessionEvent>, String> {
-    let content = match line.pointer("/message/content") {
-        Some(Json::String(text)) => vec![Block::text(text.clone())],
-        Some(blocks) => Vec::<Block>::deserialize(blocks).map_err(|error| error.to_string())?,
-        None => return Err("a user line without content".to_owned()),
-    };
-    let own = line.get(OWN_TYPE);
-    let own_flag = |key: &str| own.and_then(|own| own.get(key)).and_then(Json::as_bool).unwrap_or(false);
-    if own_flag("interrupted")
-        || matches!(content.as_slice(), [Block::Text(text)] if text == INTERRUPTED || text == INTERRUPTED_TOOLS)
-    {
-        return Ok(vec![SessionEvent::Interrupted { during_tools: own_flag("during_tools") }]);
-    }
-    let mut events = Vec::new();
-    let mut said = Vec::new();
-    for block in content {
-        if let Block::ToolResult(result) = block {
-            events.push(returned(line, own, result));
-        } else {
-            said.push(block);
-        }
-    }
-    if !said.is_empty() {
-        let meta = line.get("isMeta").and_then(Json::as_bool).unwrap_or(false);
-        events.push(SessionEvent::Prompted { content: said, meta });
-    }
-    Ok(events)
-}
-
-fn returned(line: &Json, own: Option<&Json>, result: ToolResult) -> SessionEvent {
-    let field = |key: &str| own.and_then(|own| own.get(key));
-    let default_state = if result.is_error { CallState::Failed } else { CallState::Complete };
-    SessionEvent::ToolReturned {
-        tool: field("tool").and_then(Json::as_str).unwrap_or_default().to_owned(),
-        structured: line.get("toolUseResult").cloned().unwrap_or_default(),
-        state: field("state").and_then(|state| CallState::deserialize(state).ok()).unwrap_or(default_state),
-        changes: field("changes").and_then(|list| Vec::deserialize(list).ok()).unwrap_or_default(),
-        duration_ms: field("duration_ms").and_then(Json::as_u64).unwrap_or_default(),
-        result,
-    }
-}
-
-fn assistant_events(line: &Json) -> Result<Vec<SessionEvent>, String> {
-    let message = line.get("message").ok_or("an assistant line without a message")?;
-    let text = |key: &str| message.get(key).and_then(Json::as_str).unwrap_or_default().to_owned();
-    let parsed = Message::deserialize(message).map_err(|error| error.to_string())?;
-    if parsed.role != Role::Assistant {
-        return Err("an assistant line with another role".to_owned());
-    }
-    if line.get("isApiErrorMessage") == Some(&Json::Bool(true)) || text("model") == "<synthetic>" {
-        let words: Vec<&str> = parsed.content.iter().filter_map(Block::as_text).collect();
-        return Ok(vec![SessionEvent::Failed { message: words.join("\n") }]);
-    }
-    let usage = message.get("usage").and_then(|usage| Usage::deserialize(usage).ok()).unwrap_or_default();
-    let request = line.get("requestId").and_then(Json::as_str).map(str::to_owned);
-    let replied = |block| SessionEvent::Replied {
-        message: text("id"),
-        model: text("model"),
-        request: request.clone(),
-        block,
-        usage,
-    };
-    Ok(parsed.content.into_iter().map(replied).collect())
 }

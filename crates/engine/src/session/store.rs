@@ -1,15 +1,14 @@
-//! Where sessions lie: one folder per project, one file per session. Finding one never reads a
-//! whole transcript; loading one skips what it cannot read and says so.
-#![expect(clippy::disallowed_types, reason = "the home of transcript files")]
+//! Where sessions lie: one folder per project, one file per session. Looks at names and sizes; never
+//! into a file.
 
-use super::{line, state::State};
 use ostler_proto::SessionId;
 use std::{
-    fs::File,
-    io::{self, BufRead, BufReader},
+    fs::Metadata,
+    io,
     path::{Path, PathBuf},
-    time::SystemTime,
+    time::UNIX_EPOCH,
 };
+use unicode_normalization::UnicodeNormalization;
 use uuid::Uuid;
 
 /// The folder all sessions lie under.
@@ -19,17 +18,26 @@ pub struct Store {
     pub homes: Vec<PathBuf>,
 }
 
-/// A session read from disk.
-#[derive(Debug)]
-pub struct Loaded {
+/// Which sessions are meant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Scope {
+    /// All.
+    Everywhere,
+    /// Those that were started in this folder.
+    Project(PathBuf),
+}
+
+/// One session as the file system tells of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionFile {
     /// Its id.
     pub id: SessionId,
     /// Its file.
     pub path: PathBuf,
-    /// What it amounts to.
-    pub state: State,
-    /// Lines that could not be read, by number, and why.
-    pub damaged: Vec<(usize, String)>,
+    /// The file's size in bytes.
+    pub size: u64,
+    /// When it was last written, in nanoseconds since 1970.
+    pub modified_ns: i64,
 }
 
 /// Why no session could be had.
@@ -66,17 +74,31 @@ impl Store {
 
     /// The session of this project that was written to last.
     pub fn newest(&self, project: &Path) -> Result<PathBuf, StoreError> {
-        let key = project_key(project);
-        let folders = self.homes.iter().map(|home| home.join("projects").join(&key));
-        let files = folders.filter_map(|folder| folder.read_dir().ok()).flatten().flatten();
-        files
-            .filter(|entry| session_id(&entry.path()).is_some())
+        let newest = self.files(&Scope::Project(project.to_path_buf())).into_iter().next();
+        newest.map(|file| file.path).ok_or_else(|| StoreError::NoneHere(project.to_path_buf()))
+    }
+
+    /// The files of sessions, the last written first. What cannot be looked at is not there.
+    pub fn files(&self, scope: &Scope) -> Vec<SessionFile> {
+        let folders: Vec<PathBuf> = match scope {
+            Scope::Everywhere => self.project_folders().collect(),
+            Scope::Project(project) => {
+                let key = project_key(project);
+                self.homes.iter().map(|home| home.join("projects").join(&key)).collect()
+            }
+        };
+        let entries = folders.iter().filter_map(|folder| folder.read_dir().ok()).flatten().flatten();
+        let mut files: Vec<SessionFile> = entries
             .filter_map(|entry| {
-                Some((entry.metadata().ok()?.modified().unwrap_or(SystemTime::UNIX_EPOCH), entry.path()))
+                let id = session_id(Path::new(&entry.file_name()))?;
+                SessionFile::new(id, entry.path(), &entry.metadata().ok()?)
             })
-            .max()
-            .map(|(_, path)| path)
-            .ok_or_else(|| StoreError::NoneHere(project.to_path_buf()))
+            .collect();
+        // By bytes, as the index orders them too.
+        files.sort_unstable_by(|one, other| {
+            (other.modified_ns, other.path.as_os_str()).cmp(&(one.modified_ns, one.path.as_os_str()))
+        });
+        files
     }
 
     fn project_folders(&self) -> impl Iterator<Item = PathBuf> + '_ {
@@ -85,35 +107,24 @@ impl Store {
     }
 }
 
-/// Reads a session. Damaged lines cost only themselves.
-pub fn load(path: &Path) -> Result<Loaded, StoreError> {
-    let failed = |error| StoreError::Io { path: path.to_path_buf(), error };
-    let id = session_id(path).ok_or_else(|| StoreError::NotFound(path.display().to_string()))?;
-    let mut reader = BufReader::new(File::open(path).map_err(failed)?);
-    let mut loaded = Loaded { id, path: path.to_path_buf(), state: State::default(), damaged: Vec::new() };
-    let mut bytes = Vec::new();
-    for number in 1.. {
-        bytes.clear();
-        if reader.read_until(b'\n', &mut bytes).map_err(failed)? == 0 {
-            break;
-        }
-        let text = String::from_utf8_lossy(&bytes);
-        let text = text.trim_matches(['\0', '\n', '\r', ' ']);
-        if text.is_empty() {
-            continue;
-        }
-        match line::read(text) {
-            Ok(entries) => entries.iter().for_each(|entry| loaded.state.apply(entry)),
-            Err(problem) => loaded.damaged.push((number, problem)),
-        }
+impl SessionFile {
+    /// A session's file as it is now.
+    pub fn at(path: &Path) -> Option<Self> {
+        // What cannot be looked at is not there.
+        Self::new(session_id(path)?, path.to_path_buf(), &path.metadata().ok()?)
     }
-    Ok(loaded)
+
+    fn new(id: SessionId, path: PathBuf, metadata: &Metadata) -> Option<Self> {
+        let modified = metadata.modified().ok()?.duration_since(UNIX_EPOCH).unwrap_or_default();
+        let modified_ns = i64::try_from(modified.as_nanos()).unwrap_or(i64::MAX);
+        metadata.is_file().then_some(Self { id, path, size: metadata.len(), modified_ns })
+    }
 }
 
 /// The folder name of a project: its path with everything but letters and digits made `-`.
 pub fn project_key(project: &Path) -> String {
     const LONGEST: usize = 200;
-    let path = project.to_string_lossy();
+    let path: String = project.to_string_lossy().nfc().collect();
     let key: String = path.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
     if key.len() <= LONGEST {
         return key;
@@ -134,7 +145,8 @@ fn base36(mut number: u32) -> String {
     }
 }
 
-fn session_id(path: &Path) -> Option<SessionId> {
+/// The id in a file's name.
+pub(super) fn session_id(path: &Path) -> Option<SessionId> {
     let stem = path.file_name()?.to_str()?.strip_suffix(".jsonl")?;
     Uuid::parse_str(stem).ok().map(|_| SessionId::from(stem))
 }

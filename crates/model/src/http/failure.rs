@@ -131,10 +131,20 @@ fn judge(status: u16, complaint: &Complaint) -> (Action, ErrorKind) {
         "too many tokens",
         "input token count",
     ];
+    /// A limit on spending is not over in a minute: asking again would only repeat the answer.
+    const NOTHING_LEFT: [&str; 7] = [
+        "credit balance is too low",
+        "spend limit",
+        "spending limit",
+        "spend cap",
+        "usage limit",
+        "monthly limit",
+        "exceeded your current quota",
+    ];
     let retry = Action::Retry { after: None };
     if status == 402
         || complaint.is(&["insufficient_quota", "billing_error", "billing_hard_limit_reached"])
-        || complaint.says(&["credit balance is too low"])
+        || complaint.says(&NOTHING_LEFT)
     {
         return (Action::LogIn, ErrorKind::BillingError);
     }

@@ -1,11 +1,13 @@
 //! The one place that speaks HTTP to model APIs: clients, deadlines, and what an answer that is
 //! no event stream means. Never follows a redirect, since a key would travel with it, and never retries.
 
+mod deadline;
 pub(crate) mod failure;
 pub(crate) mod sse;
 
-use crate::{Action, EventStream, ModelError, secret::Secret, wire::Decode};
-use bytes::{Bytes, BytesMut};
+use crate::{Action, Copy, EventStream, ModelError, secret::Secret, wire::Decode};
+use bytes::BytesMut;
+use deadline::{on_progress, on_silence, within};
 use failure::{quote, request_id};
 use futures_util::{
     StreamExt as _, TryStreamExt as _,
@@ -23,10 +25,13 @@ use std::{
     sync::{Arc, OnceLock},
     time::Duration,
 };
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 /// How much of an error's body is read.
 const LARGEST_COMPLAINT: usize = 64 << 10;
+
+/// How long an error's body is waited for.
+const LONGEST_COMPLAINT: Duration = Duration::from_secs(10);
 
 /// How long a connection may wait for the next request.
 const KEEP_ALIVE: Duration = Duration::from_secs(50);
@@ -36,10 +41,12 @@ const KEEP_ALIVE: Duration = Duration::from_secs(50);
 pub struct Waits {
     /// For a connection.
     pub connect: Duration,
-    /// From the request to the head of the answer.
+    /// From the request to the answer's first word, and from each word to the next.
     pub answer: Duration,
-    /// Between two pieces of the answer.
+    /// Between two pieces of the answer, whatever they say.
     pub idle: Duration,
+    /// For the whole answer.
+    pub total: Duration,
 }
 
 /// Connections to model APIs, shared by all providers of a process.
@@ -78,14 +85,25 @@ impl Http {
     }
 
     /// Sends a request and reads the answer as it comes.
-    pub(crate) fn stream(self: Arc<Self>, target: Arc<Target>, body: Vec<u8>, decode: Decode) -> EventStream {
+    pub(crate) fn stream(
+        self: Arc<Self>,
+        target: Arc<Target>,
+        body: Vec<u8>,
+        decode: Decode,
+        copy: Copy,
+    ) -> EventStream {
         let explain = Arc::clone(&target);
         let opened = async move {
+            let began = Instant::now();
             let response = self.send(&target, body).await?;
             let request = request_id(response.headers());
             let named = request.clone();
-            let bytes = checked_body(response, &target.url, self.waits.idle).await?;
-            let events = sse::events(bytes, decode)
+            copy.is_answered(request.as_ref());
+            let bytes = within(self.waits.answer, checked_body(response, &target.url, self.waits.idle))
+                .await
+                .map_err(|_| silent(&place(&target.url), self.waits.answer))??;
+            let bytes = bytes.inspect_ok(move |piece| copy.receives(piece)).boxed();
+            let events = on_progress(sse::events(bytes, decode), self.waits, began)
                 .map_ok(move |event| with_request(event, request.as_ref()))
                 .map_err(move |error| ModelError {
                     request: error.request.or_else(|| named.clone()),
@@ -100,10 +118,9 @@ impl Http {
         let place = place(&target.url);
         let request = self.client(&target.url)?.post(target.url.clone());
         let sending = request.headers(target.headers.clone()).body(body).send();
-        let seconds = self.waits.answer.as_secs_f64();
-        let response = timeout(self.waits.answer, sending)
+        let response = within(self.waits.answer, sending)
             .await
-            .map_err(|_| ModelError::broken(format!("{place} did not answer within {seconds} s")))?
+            .map_err(|_| silent(&place, self.waits.answer))?
             .map_err(|error| unreachable_place(&place, &error))?;
         let status = response.status();
         tracing::debug!(%place, status = status.as_u16(), request = request_id(response.headers()), "answered");
@@ -122,7 +139,7 @@ impl Http {
             });
         }
         let headers = response.headers().clone();
-        let complaint = read_complaint(response, self.waits.idle).await;
+        let complaint = read_complaint(&mut pieces(response, self.waits.idle)).await;
         Err(failure::from_answer(status.as_u16(), &headers, &complaint))
     }
 
@@ -188,7 +205,7 @@ fn place(url: &Url) -> String {
     }
 }
 
-fn with_request(mut event: ModelEvent, id: Option<&String>) -> ModelEvent {
+pub(crate) fn with_request(mut event: ModelEvent, id: Option<&String>) -> ModelEvent {
     if let ModelEvent::Started { request, .. } = &mut event {
         *request = id.cloned();
     }
@@ -196,25 +213,31 @@ fn with_request(mut event: ModelEvent, id: Option<&String>) -> ModelEvent {
 }
 
 /// The body, once its first byte looks like an event stream.
-async fn checked_body(mut response: Response, url: &Url, idle: Duration) -> Result<ByteStream, ModelError> {
+async fn checked_body(response: Response, url: &Url, idle: Duration) -> Result<ByteStream, ModelError> {
     let content_type = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let content_type = quote(content_type.unwrap_or("unknown"));
+    let mut rest = pieces(response, idle);
     let mut head = BytesMut::new();
-    while first_sign(&head).is_none() && head.len() < LARGEST_COMPLAINT {
-        match next_piece(&mut response, idle).await? {
-            Some(piece) => head.extend_from_slice(&piece),
-            None => break,
-        }
+    while first_sign(&head).is_none()
+        && head.len() < LARGEST_COMPLAINT
+        && let Some(piece) = rest.next().await
+    {
+        head.extend_from_slice(&piece?);
     }
     let is_page = content_type.contains("html") || first_sign(&head) == Some(b'<');
     if is_page || first_sign(&head) == Some(b'{') {
-        head.extend_from_slice(&read_complaint(response, idle).await);
+        head.extend_from_slice(&read_complaint(&mut rest).await);
         return Err(not_a_stream(url, &content_type, is_page, &head));
     }
-    let rest = stream::try_unfold(response, move |mut response| async move {
-        Ok(next_piece(&mut response, idle).await?.map(|piece| (piece, response)))
-    });
     Ok(stream::once(async { Ok(head.freeze()) }).chain(rest).boxed())
+}
+
+/// A body as it arrives, with an end to silence.
+fn pieces(response: Response, idle: Duration) -> ByteStream {
+    let bytes = response.bytes_stream().map_err(|error| {
+        ModelError::broken(format!("the connection broke during the answer: {}", root_cause(&error)))
+    });
+    on_silence(bytes, idle)
 }
 
 /// The first byte that is neither white space nor part of a byte order mark.
@@ -237,29 +260,24 @@ fn not_a_stream(url: &Url, content_type: &str, is_page: bool, body: &[u8]) -> Mo
     )
 }
 
-async fn next_piece(response: &mut Response, idle: Duration) -> Result<Option<Bytes>, ModelError> {
-    match timeout(idle, response.chunk()).await {
-        Ok(Ok(piece)) => Ok(piece),
-        Ok(Err(error)) => {
-            Err(ModelError::broken(format!("the connection broke during the answer: {}", root_cause(&error))))
-        }
-        Err(_) => {
-            let seconds = idle.as_secs_f64();
-            Err(ModelError::broken(format!("timed out: no byte of the answer came for {seconds} s")))
-        }
-    }
-}
-
-/// As much of a short body as comes; a body that breaks still told something.
-async fn read_complaint(mut response: Response, idle: Duration) -> BytesMut {
+/// As much of a short body as comes in a short time; a body that breaks still told something.
+async fn read_complaint(pieces: &mut ByteStream) -> BytesMut {
     let mut body = BytesMut::new();
-    while body.len() < LARGEST_COMPLAINT
-        && let Ok(Some(piece)) = next_piece(&mut response, idle).await
-    {
-        body.extend_from_slice(&piece);
-    }
+    let reading = async {
+        while body.len() < LARGEST_COMPLAINT
+            && let Some(Ok(piece)) = pieces.next().await
+        {
+            body.extend_from_slice(&piece);
+        }
+    };
+    // What came until then is all that is told.
+    let _ = timeout(LONGEST_COMPLAINT, reading).await;
     body.truncate(LARGEST_COMPLAINT);
     body
+}
+
+fn silent(place: &str, limit: Duration) -> ModelError {
+    ModelError::broken(format!("{place} did not answer within {} s", limit.as_secs_f64()))
 }
 
 fn unreachable_place(place: &str, error: &reqwest::Error) -> ModelError {
@@ -308,7 +326,7 @@ mod tests {
     #[test]
     fn every_client_can_be_built() {
         let wait = Duration::from_secs(1);
-        let http = Http::new(Waits { connect: wait, answer: wait, idle: wait });
+        let http = Http::new(Waits { connect: wait, answer: wait, idle: wait, total: wait });
         for url in ["http://localhost", "http://host.example", "https://host.example"] {
             assert!(http.client(&Url::parse(url).unwrap()).is_ok());
         }

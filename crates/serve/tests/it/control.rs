@@ -2,8 +2,8 @@
 
 use crate::stage::*;
 use ostler_proto::{
-    AgentEvent, Answer, AskId, Block, Command, EntryId, JobId, Mode, SessionEvent, TurnOutcome,
-    envelope::Denial,
+    AgentEvent, Answer, AskId, Block, Command, EntryId, JobId, Mode, Query, Queued, SessionEvent,
+    TurnOutcome, envelope::Denial,
 };
 use ostler_serve::{About, Output, Print, StreamOptions};
 use proptest::prelude::*;
@@ -24,10 +24,14 @@ async fn a_dialogue_has_one_init_and_one_result_for_each_turn() {
         for key in ["commands", "agents", "account", "output_style", "available_output_styles", "pid"] {
             assert!(payload.get(key).is_some(), "{key} is missing");
         }
-        assert!(payload.get("hooks_applied").is_none() && payload.get("hook_on_failure_supported").is_none());
+        assert_eq!(
+            (payload.get("hooks_applied"), &payload["hook_on_failure_supported"]),
+            (None, &json!(true))
+        );
+        assert_eq!(stage.command().await, Command::SetHooks(vec![]));
         let message = json!({"role": "user", "content": [{"type": "text", "text": "one"}]});
         stage.say(json!({"type": "user", "message": message, "session_id": "default", "uuid": ID})).await;
-        let Command::Prompt { content, id } = stage.command().await else { panic!("no prompt") };
+        let Command::Prompt { content, id, .. } = stage.command().await else { panic!("no prompt") };
         assert_eq!((content, id.clone()), (vec![Block::text("one")], Some(EntryId(ID.into()))));
         stage.tell(AgentEvent::TurnStarted(info())).await;
         stage.record(ID, SessionEvent::Prompted { content: vec![], meta: false }).await;
@@ -57,10 +61,9 @@ async fn a_prompt_folded_into_the_running_turn_owes_no_turn_of_its_own() {
         stage.say_user("one").await;
         stage.start_turn().await;
         stage.say_user("two").await;
-        let Command::Prompt { content, id } = stage.command().await else { panic!("no prompt") };
-        let still = stage_response(stage, json!({"subtype": "interrupt"})).await;
-        assert_eq!(still, json!({"still_queued": [id]}));
-        assert_eq!(stage.command().await, Command::Interrupt);
+        let Command::Prompt { content, id, .. } = stage.command().await else { panic!("no prompt") };
+        let receipt = json!({"still_queued": [id]});
+        assert_eq!(interrupt(stage, json!({}), Queued::Keep, &receipt).await, receipt);
         stage.record(id.unwrap().as_str(), SessionEvent::Prompted { content, meta: false }).await;
         stage.end_turn(done()).await;
         stage.stdin = None;
@@ -69,6 +72,57 @@ async fn a_prompt_folded_into_the_running_turn_owes_no_turn_of_its_own() {
     .await;
     assert_eq!(played.kinds(), ["result", "session_state_changed idle"]);
     assert_eq!(played.exit, 0);
+}
+
+#[tokio::test]
+async fn prompts_that_are_called_off_owe_nothing() {
+    let played = play(dialogue(), async |stage: &mut Stage| {
+        stage.say_user("one").await;
+        stage.start_turn().await;
+        stage.say_user("two").await;
+        let Command::Prompt { id, .. } = stage.command().await else { panic!("no prompt") };
+        let receipt = json!({"still_queued": [], "cancelled": [id]});
+        let wanted = json!({"cancel_queued": true});
+        assert_eq!(interrupt(stage, wanted, Queued::Cancel, &receipt).await, receipt);
+        stage.end_turn(done()).await;
+        stage.stdin = None;
+        stage.close().await;
+    })
+    .await;
+    assert_eq!(played.kinds(), ["result", "session_state_changed idle"]);
+    assert_eq!((played.exit, played.stderr.as_str()), (0, ""));
+}
+
+#[tokio::test]
+async fn an_aside_is_passed_on_and_owes_no_turn() {
+    let played = play(dialogue(), async |stage: &mut Stage| {
+        stage.say(json!({"type": "user", "shouldQuery": false, "message": {"content": "by the way"}})).await;
+        let Command::Append { content, id } = stage.command().await else { panic!("no aside") };
+        assert_eq!(content, vec![Block::text("by the way")]);
+        stage.record(id.unwrap().as_str(), SessionEvent::Prompted { content, meta: false }).await;
+        stage.say_user("one").await;
+        stage.start_turn().await;
+        stage.end_turn(done()).await;
+        stage.stdin = None;
+        stage.close().await;
+    })
+    .await;
+    assert_eq!((played.exit, played.stderr.as_str()), (0, ""));
+}
+
+/// Interrupts with a receipt, as the engine would give it, and returns what the host gets.
+async fn interrupt(stage: &mut Stage, mut request: Json, queued: Queued, receipt: &Json) -> Json {
+    request["subtype"] = json!("interrupt");
+    stage.say(json!({"type": "control_request", "request_id": "i", "request": request})).await;
+    let Command::Query { id, query } = stage.command().await else { panic!("no query") };
+    assert_eq!(query, Query::Interrupt { queued });
+    stage.tell(AgentEvent::Answered { id, answer: Ok(receipt.clone()) }).await;
+    loop {
+        let frame = stage.frame().await;
+        if frame["type"] == "control_response" {
+            return frame["response"]["response"].clone();
+        }
+    }
 }
 
 /// The payload of a successful answer; frames before it are passed over.
@@ -105,9 +159,8 @@ async fn requests_are_served_while_a_turn_runs() {
         assert_eq!(response["error"], "Unsupported control request subtype: mcp_status");
         let response = stage.request("r7", json!("odd")).await;
         assert_eq!(response["subtype"], "error");
-        let response = stage.request("r8", json!({"subtype": "interrupt"})).await;
-        assert_eq!(response["response"], json!({"still_queued": []}));
-        assert_eq!(stage.command().await, Command::Interrupt);
+        let receipt = json!({"still_queued": []});
+        assert_eq!(interrupt(stage, json!({}), Queued::Keep, &receipt).await, receipt);
         stage.end_turn(end(TurnOutcome::Interrupted { during_tools: false }, "")).await;
         let response = stage_response(stage, json!({"subtype": "end_session"})).await;
         assert_eq!(response, json!({}));
@@ -133,15 +186,25 @@ async fn a_host_that_may_bypass_can() {
 #[tokio::test]
 async fn a_host_is_told_what_of_its_wishes_is_ignored() {
     let played = play(dialogue(), async |stage: &mut Stage| {
-        let hooks = json!({"PreToolUse": [{"matcher": "Bash", "hookCallbackIds": ["hook_0"]}]});
+        let callbacks = json!([{"matcher": "Bash", "hookCallbackIds": ["hook_0"]}]);
+        let hooks = json!({"PreToolUse": callbacks, "PreModelSwitch": callbacks});
         let request =
             json!({"subtype": "initialize", "hooks": hooks, "agents": {}, "appendSystemPrompt": "x"});
-        assert_eq!(stage.request("r", request).await["response"]["hooks_applied"], false);
+        assert_eq!(stage.request("r", request).await["response"]["hooks_applied"], true);
+        let Command::SetHooks(hooks) = stage.command().await else { panic!("no hooks") };
+        assert_eq!((hooks.len(), hooks[0].callback.as_str()), (1, "hook_0"));
+        let odd =
+            json!({"subtype": "initialize", "hooks": {"Stop": [{"hookCallbackIds": ["h"], "timeout": -1}]}});
+        let refused = stage.request("r2", odd).await;
+        assert!(refused["error"].as_str().unwrap().contains("timeout"), "{refused}");
         stage.stdin = None;
         stage.close().await;
     })
     .await;
-    assert_eq!(played.stderr, "ostler: initialize: not supported and ignored: hooks, appendSystemPrompt\n");
+    assert_eq!(
+        played.stderr,
+        "ostler: initialize: not supported and ignored: appendSystemPrompt, hooks.PreModelSwitch\n"
+    );
     assert_eq!(played.exit, 0);
 }
 
@@ -182,7 +245,13 @@ async fn a_host_answers_questions() {
         let question = asked(stage, 2).await;
         let always = json!({"behavior": "allow", "updatedInput": {"command": "make"}, "updatedPermissions": [suggestion]});
         let command = answer(stage, &question["request_id"], always).await;
-        let expected = Answer::AllowAlways { rules: vec!["Bash(make *)".into()], keep: ostler_proto::Keep::Session };
+        let update = ostler_proto::Update::Rules {
+            change: ostler_proto::Change::Add,
+            side: ostler_proto::RuleSide::Allow,
+            rules: vec!["Bash(make *)".into()],
+            keep: ostler_proto::Keep::Session,
+        };
+        let expected = Answer::AllowWith { input: None, updates: vec![update] };
         assert_eq!(command, Command::Answer { ask: AskId(2), answer: expected });
 
         let question = asked(stage, 3).await;
@@ -315,10 +384,8 @@ async fn a_turn_nobody_asked_for_takes_no_prompt_away() {
             .record("n", SessionEvent::Prompted { content: vec![Block::text("[it ended]")], meta: true })
             .await;
         stage.say_user("one").await;
-        let Command::Prompt { content, id } = stage.command().await else { panic!("no prompt") };
-        let waiting = stage_response(stage, json!({"subtype": "interrupt"})).await;
-        assert_eq!(waiting["still_queued"], json!([id]));
-        assert_eq!(stage.command().await, Command::Interrupt);
+        let Command::Prompt { content, id, .. } = stage.command().await else { panic!("no prompt") };
+        interrupt(stage, json!({}), Queued::Keep, &json!({"still_queued": [id]})).await;
         assert_eq!(stage_response(stage, json!({"subtype": "stop_task", "task_id": "b1"})).await, json!({}));
         assert_eq!(stage.command().await, Command::StopJob(JobId("b1".into())));
         stage.end_turn(done()).await;

@@ -79,7 +79,7 @@ async fn a_busy_engine_does_not_lock_up_the_dialogue() {
             stage.record(&format!("e{number}"), replied(Block::text("x"))).await;
         }
         for _ in 0..20 {
-            assert_eq!(stage.command().await, Command::Interrupt);
+            assert!(matches!(stage.command().await, Command::Query { .. }));
         }
         stage.end_turn(done()).await;
         stage.stdin = None;

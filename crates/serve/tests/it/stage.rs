@@ -84,7 +84,7 @@ impl Stage {
 
     /// Takes the prompt and plays a turn up to where the model speaks.
     pub(crate) async fn start_turn(&mut self) {
-        let Command::Prompt { content, id } = self.command().await else { panic!("no prompt") };
+        let Command::Prompt { content, id, .. } = self.command().await else { panic!("no prompt") };
         self.tell(AgentEvent::TurnStarted(info())).await;
         self.record(id.unwrap().as_str(), SessionEvent::Prompted { content, meta: false }).await;
     }
@@ -182,11 +182,20 @@ pub(crate) fn dialogue() -> Print {
 pub(crate) fn about() -> About {
     let small =
         ModelChoice { value: "small".into(), display_name: "Small".into(), description: "quick".into() };
-    About { version: "0.1.0".into(), model: "big".into(), models: vec![small], bypass_allowed: false }
+    About {
+        version: "0.1.0".into(),
+        model: "big".into(),
+        models: vec![small],
+        commands: vec![],
+        hears_callbacks: true,
+        rewinds_files: true,
+        bypass_allowed: false,
+    }
 }
 
 pub(crate) fn info() -> SessionInfo {
     SessionInfo {
+        commands: vec![],
         cwd: "/w".into(),
         model: "big".into(),
         mode: Mode::Default,

@@ -4,8 +4,8 @@ use crate::stage::*;
 use ostler_proto::envelope::Denial;
 use ostler_proto::session::CallState;
 use ostler_proto::{
-    Access, AgentEvent, Block, BlockStart, Decision, ErrorKind, Intent, Job, JobId, JobState, Json, Mode,
-    ModelEvent, Preview, Reason, SessionEvent, StopReason, TurnEnd, TurnOutcome, Usage,
+    Access, AgentEvent, Block, BlockStart, Decision, ErrorKind, Intent, Job, JobId, JobState, Json, Limit,
+    Mode, ModelEvent, Preview, Reason, SessionEvent, StopReason, TurnEnd, TurnOutcome, Usage,
 };
 use ostler_serve::{Output, StreamOptions};
 use serde_json::json;
@@ -121,7 +121,7 @@ async fn each_outcome_has_its_result() {
     let result = check_outcome(max, ["error_max_turns", "max_turns"], true, 1).await;
     assert_eq!(result["errors"], json!(["Reached maximum number of turns (1)"]));
     assert!(result.get("result").is_none());
-    let budget = TurnOutcome::BudgetExhausted { limit_usd: 1.0 };
+    let budget = TurnOutcome::BudgetExhausted { limit: Limit::Usd(1.0) };
     check_outcome(budget, ["error_max_budget_usd", "budget_exhausted"], true, 1).await;
     let streaming = TurnOutcome::Interrupted { during_tools: false };
     check_outcome(streaming, ["error_during_execution", "aborted_streaming"], true, 0).await;

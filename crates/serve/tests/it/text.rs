@@ -3,8 +3,9 @@
 use crate::stage::*;
 use ostler_proto::session::CallState;
 use ostler_proto::{
-    Access, AgentEvent, Answer, AskId, Block, Command, Decision, ErrorKind, Intent, ModelEvent, Preview,
-    Reason, RuleSource, SessionEvent, StopReason, TurnOutcome, Usage,
+    Access, AgentEvent, Answer, Ask, AskId, Block, Choice, Command, Decision, ErrorKind, Intent, Limit,
+    Matter, ModelEvent, Preview, Reason, RuleSource, SessionEvent, StopReason, TurnOutcome, Usage,
+    UserQuestion,
 };
 use ostler_serve::{Asks, Narrate, Output};
 use serde_json::json;
@@ -24,7 +25,7 @@ async fn each_outcome_has_its_streams_and_exit_code() {
     check_outcome(TurnOutcome::Completed, "done\u{1b}[2J", 0, "done\n", "").await;
     let max = TurnOutcome::MaxTurns { limit: 3 };
     check_outcome(max, "half", 1, "half\n", "ostler: Reached maximum number of turns (3)\n").await;
-    let budget = TurnOutcome::BudgetExhausted { limit_usd: 0.5 };
+    let budget = TurnOutcome::BudgetExhausted { limit: Limit::Usd(0.5) };
     check_outcome(budget, "", 1, "", "ostler: Reached maximum budget ($0.5)\n").await;
     let api = TurnOutcome::ApiError {
         status: Some(529),
@@ -89,6 +90,7 @@ async fn run_with_tools(stage: &mut Stage) {
         usage,
         cost_usd: 0.0,
         duration_ms: 1234,
+        request: None,
     };
     stage.record("e9", sampled).await;
     stage.end_turn(done()).await;
@@ -181,6 +183,40 @@ async fn a_person_answers_at_the_terminal() {
     })
     .await;
     assert_eq!((played.exit, played.stdout.as_str()), (0, "all good\n"));
+}
+
+#[tokio::test]
+async fn a_person_fills_in_a_form_between_other_questions() {
+    let print = ostler_serve::Print { asks: Asks::Terminal, ..one_shot(plain()) };
+    play(print, async |stage: &mut Stage| {
+        let choice = |label: &str| Choice { label: label.into(), description: String::new(), preview: None };
+        let question = |text: &str| UserQuestion {
+            question: text.into(),
+            header: String::new(),
+            options: vec![choice("Red"), choice("Blue")],
+            multi_select: false,
+        };
+        let access = Access::Consult(Matter::Questions(vec![question("First?"), question("Second?")]));
+        let intent = Intent { title: "Ask".into(), access, preview: Preview::None };
+        let form = Ask { input: json!({"questions": 2}), intent, ..ask(1, "") };
+        stage.start_turn().await;
+        stage.tell(AgentEvent::Asked(form)).await;
+        stage.tell(AgentEvent::Asked(ask(2, "make"))).await;
+        assert!(stage.stderr_until("> ").await.contains("(1 of 2): First?"));
+        stage.write("2\n").await;
+        assert!(stage.stderr_until("> ").await.contains("(2 of 2): Second?"));
+        stage.write("neither\n").await;
+        let input = json!({"questions": 2, "answers": {"First?": "Blue", "Second?": "neither"}});
+        let answer = Answer::Allow { input: Some(input) };
+        assert_eq!(stage.command().await, Command::Answer { ask: AskId(1), answer });
+        assert!(stage.stderr_until("> ").await.contains("│ make\n"), "the next question is an ordinary one");
+        stage.write("y\n").await;
+        let answer = Answer::Allow { input: None };
+        assert_eq!(stage.command().await, Command::Answer { ask: AskId(2), answer });
+        stage.end_turn(done()).await;
+        stage.close().await;
+    })
+    .await;
 }
 
 #[tokio::test]

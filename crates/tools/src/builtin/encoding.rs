@@ -24,6 +24,11 @@ pub(super) enum Extent {
     Start,
 }
 
+/// The text that a whole file's bytes stand for, or nothing when they are none.
+pub fn text_of(bytes: &[u8]) -> Option<Cow<'_, str>> {
+    Encoding::of(bytes, Extent::Whole).map(|encoding| encoding.decode(bytes))
+}
+
 impl Encoding {
     /// What nearly every text is written in, and every new one.
     pub(super) const UTF_8: Self = Self(UTF_8);

@@ -1,12 +1,15 @@
 //! The tools that come with Ostler: one file each, one line each in [`all`].
 //! What they share is here; nothing here decides whether a tool may run.
 
+mod ask_user_question;
 mod bash;
 mod change;
 mod diff;
 mod draft;
 mod edit;
 mod encoding;
+mod enter_plan_mode;
+mod exit_plan_mode;
 mod git;
 mod glob;
 mod grep;
@@ -31,13 +34,14 @@ mod web_fetch;
 mod write;
 
 use crate::{PlanContext, Tool, host::Jobs, text, web::Reach};
-use ostler_proto::{Interrupt, Json, PathFact, ToolError, ToolSpec};
+use ostler_proto::{Interrupt, Json, PathFact, Todo, ToolError, ToolSpec};
 use schemars::{JsonSchema, generate::SchemaSettings};
 use serde::de::DeserializeOwned;
 use std::{path::Path, sync::Arc};
 
 pub use bash::{Manner, Preference};
-pub use read::Limits;
+pub use encoding::text_of;
+pub use read::{Limits, show_again};
 
 /// What the tools of a session are made with.
 pub struct Kit {
@@ -49,7 +53,12 @@ pub struct Kit {
     pub jobs: Arc<Jobs>,
     /// What pages may be fetched from.
     pub reach: Reach,
+    /// The todo list as an earlier process left it.
+    pub todos: Vec<Todo>,
 }
+
+/// The tools whose point is the user's answer: they are of no use where nobody can give one.
+pub const CONSULTING: [&str; 3] = ["AskUserQuestion", "EnterPlanMode", "ExitPlanMode"];
 
 /// What a session may set about the tools. It is fixed for as long as the session lasts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -91,6 +100,7 @@ impl Default for Kit {
             manner: Manner::default(),
             jobs: Arc::new(Jobs::new(None)),
             reach: Reach::default(),
+            todos: Vec::new(),
         }
     }
 }
@@ -102,7 +112,7 @@ pub fn all() -> Vec<Box<dyn Tool>> {
 
 /// Every built-in tool, made for a session.
 pub fn all_with(kit: Kit) -> Vec<Box<dyn Tool>> {
-    let Kit { options, manner, jobs, reach } = kit;
+    let Kit { options, manner, jobs, reach, todos } = kit;
     vec![
         Box::new(read::Read::new(options.read)),
         Box::new(write::Write::new()),
@@ -116,8 +126,11 @@ pub fn all_with(kit: Kit) -> Vec<Box<dyn Tool>> {
         Box::new(grep::Grep::new()),
         Box::new(glob::Glob::new(options)),
         Box::new(ls::Ls::new()),
-        Box::new(todo_write::TodoWrite::new()),
+        Box::new(todo_write::TodoWrite::new(todos)),
         Box::new(web_fetch::WebFetch::new(reach)),
+        Box::new(ask_user_question::AskUserQuestion::new()),
+        Box::new(enter_plan_mode::EnterPlanMode::new()),
+        Box::new(exit_plan_mode::ExitPlanMode::new()),
     ]
 }
 
@@ -222,12 +235,17 @@ mod tests {
         for tool in all() {
             let spec = tool.spec();
             assert_eq!(spec.schema["type"], "object", "{}", spec.name);
-            assert_eq!(spec.schema["additionalProperties"], false, "{}", spec.name);
+            // Hosts and hooks add fields of their own to a plan.
+            let is_open = spec.name == "ExitPlanMode";
+            assert_eq!(spec.schema["additionalProperties"], is_open, "{}", spec.name);
             let text = spec.schema.to_string();
             for noise in ["$schema", "$ref", "$defs", "title", "null", "anyOf"] {
                 assert!(!text.contains(&format!("\"{noise}\"")), "{}: {text}", spec.name);
             }
             length += text.len() + spec.description.len();
+        }
+        for name in CONSULTING {
+            assert!(all().iter().any(|tool| tool.spec().name == name), "{name}");
         }
         assert!(length < 12_000, "{length} bytes go to the model with every request");
     }

@@ -17,6 +17,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 use std::path::Path;
+use tokio_util::sync::CancellationToken;
 
 const GUIDANCE: &str = "Read a file, and enough of it to follow its conventions, before you change it. Use Read rather than cat, head or sed.";
 
@@ -137,6 +138,21 @@ fn description(limits: Limits) -> String {
     )
 }
 
+/// Shows the start of a text file again, in at most so many tokens, and remembers what was shown. It is for
+/// a file that a call has read or written before; whoever asks has made sure that it may be read.
+pub async fn show_again(fact: PathFact, cx: &PlanContext, tokens: usize) -> Result<String, ToolError> {
+    if !matches!(form(&fact.target), Form::Plain) {
+        return Err(binary(&fact.requested));
+    }
+    let limits = Limits { tokens, ..Limits::default() };
+    let job = Job { fact, cx: cx.clone(), limits, offset: None, limit: None, pages: None, allow_large: true };
+    match plain::read(job, &CancellationToken::new()).await {
+        Ok(output) => Ok(output.content.iter().filter_map(ostler_proto::Block::as_text).collect()),
+        Err(Failure::Told(error)) => Err(error),
+        Err(Failure::Host(error)) => Err(error.into()),
+    }
+}
+
 async fn read(job: Job, run: RunContext) -> Result<ToolOutput, ToolError> {
     if job.fact.target == Path::new("/dev/null") {
         return Ok(plain::empty(&job.fact.requested));
@@ -147,7 +163,7 @@ async fn read(job: Job, run: RunContext) -> Result<ToolOutput, ToolError> {
     }
     let (fact, cx) = (job.fact.clone(), job.cx.clone());
     let shown = match form {
-        Form::Plain => plain::read(job, run).await,
+        Form::Plain => plain::read(job, &run.cancel).await,
         Form::Picture => image::read(job).await,
         Form::Notebook => notebook::read(job, run).await,
         Form::Document => pdf::read(job).await,

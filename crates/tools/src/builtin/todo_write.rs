@@ -49,10 +49,10 @@ pub(super) struct TodoWrite {
 }
 
 impl TodoWrite {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(list: Vec<Todo>) -> Self {
         Self {
             spec: spec::<Input>("TodoWrite", DESCRIPTION, Interrupt::Cancel).guided(GUIDANCE),
-            list: Arc::default(),
+            list: Arc::new(Mutex::new(list)),
         }
     }
 }

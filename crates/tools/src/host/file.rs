@@ -79,6 +79,12 @@ pub(super) fn temporary_name() -> String {
     format!(".ostler-{:016x}", fastrand::u64(..))
 }
 
+/// Whether a name is one of those, which stand in a project only while a file is being replaced.
+pub fn is_temporary_name(name: &std::ffi::OsStr) -> bool {
+    let digits = name.as_encoded_bytes().strip_prefix(b".ostler-");
+    digits.is_some_and(|digits| digits.len() == 16 && digits.iter().all(u8::is_ascii_hexdigit))
+}
+
 /// A new content, safe on the disk beside the file whose place it is to take. Dropping it before
 /// that leaves no trace.
 pub(super) struct Staged<'a> {

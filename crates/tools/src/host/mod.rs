@@ -20,16 +20,18 @@ mod walk;
 mod warden;
 
 pub use capture::Captured;
+pub use file::is_temporary_name;
 pub use jobs::{Jobs, News, Running, Start};
 pub use lines::{Edited, Lines, Spot};
 pub use local::Local;
+pub use path::resolve;
 pub use recording::{Kept, Recording};
 pub use sandbox::{Backend, Bounds, Confinement, Network, Survey, Terms};
 pub use shell::{Exit, Finished, Line, Shell};
 pub use spool::{Room, Spooled};
 pub use state::{FileState, Standing, Version};
 pub use walk::open_at_path;
-pub use warden::{Warden, enter as enter_warden};
+pub use warden::{PLACEHOLDER_MODE, Warden, enter as enter_warden};
 
 use crate::Progress;
 use futures_util::future::BoxFuture;
@@ -266,6 +268,11 @@ fn plainly(error: &std::io::Error) -> String {
 pub async fn read_whole(host: &dyn Host, target: &Path, limit: u64) -> Result<(Stat, Vec<u8>), HostError> {
     let (opening, path) = (host.open(target), target.to_owned());
     blocking(move || read_opened(opening()?, path, limit)).await
+}
+
+/// As [`read_whole`] on this very machine, for a resolved path. It blocks.
+pub fn read_here(target: &Path, limit: u64) -> Result<(Stat, Vec<u8>), HostError> {
+    read_opened(file::open(target)?, target.to_owned(), limit)
 }
 
 /// As [`read_whole`] for a file that is open already. It blocks.

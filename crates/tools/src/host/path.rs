@@ -16,8 +16,8 @@ const MAX_HOPS: usize = 40;
 const MAX_PATH: usize = 4096;
 const MAX_NAME: usize = 255;
 
-/// Resolves `path`, as a model wrote it, against `base`. `~` stands for `home`.
-pub(super) fn resolve(path: &str, base: &Path, home: &Path) -> Result<PathFact, HostError> {
+/// Resolves `path`, as somebody wrote it, against `base`. `~` stands for `home`. It blocks.
+pub fn resolve(path: &str, base: &Path, home: &Path) -> Result<PathFact, HostError> {
     let absolute = absolute(path, base, home)?;
     check_lengths(&absolute)?;
     let requested = lexical(&absolute);

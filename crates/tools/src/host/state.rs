@@ -6,15 +6,18 @@ use std::{
     collections::{HashMap, HashSet},
     ops::Range,
     path::{Path, PathBuf},
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::SystemTime,
 };
 
 /// Shared by the file tools of a session.
 #[derive(Debug, Default)]
 pub struct FileState {
-    files: Mutex<HashMap<PathBuf, Seen>>,
+    files: Mutex<Files>,
 }
+
+/// Shared entry by entry, as a copy is made of all of them before each answer.
+type Files = HashMap<Arc<Path>, Arc<Seen>>;
 
 /// One content of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,6 +49,8 @@ struct Seen {
     cells: Lines,
     /// What the model was shown of this content, word for word: hashes of whole results of reads.
     views: HashSet<Hash>,
+    /// Length and time of another content that the model was told of.
+    told: Option<(u64, SystemTime)>,
 }
 
 impl FileState {
@@ -78,26 +83,39 @@ impl FileState {
     /// The model is about to be shown a result of reading the content last recorded. Says whether
     /// it was shown the very same before and knows of no other content since.
     pub fn record_view(&self, path: &Path, view: Hash) -> bool {
-        self.lock().get_mut(path).is_some_and(|seen| !seen.views.insert(view))
+        self.lock().get_mut(path).is_some_and(|seen| !Arc::make_mut(seen).views.insert(view))
     }
 
     /// What was shown is out of the model's sight, as after a summary of the conversation: the next
     /// read of it shows it again.
     pub fn forget_views(&self) {
-        self.lock().values_mut().for_each(|seen| seen.views.clear());
+        self.lock().values_mut().for_each(|seen| Arc::make_mut(seen).views.clear());
+    }
+
+    /// Nothing the model was shown is before it any more, as when a summary stands for the conversation:
+    /// no line counts as read until it is shown again.
+    pub fn forget_seen(&self) {
+        for seen in self.lock().values_mut() {
+            *seen = Arc::new(Seen::new(seen.version));
+        }
+    }
+
+    /// What the model saw of a file counts for nothing: somebody put another content there.
+    pub fn forget(&self, path: &Path) {
+        self.lock().remove(path);
     }
 
     /// The model wrote the whole file: it knows all `total` lines.
     pub fn record_written(&self, path: &Path, version: Version, total: usize) {
         let mut seen = Seen::new(version);
         seen.lines.add(0..total);
-        self.lock().insert(path.to_owned(), seen);
+        self.lock().insert(path.into(), Arc::new(seen));
     }
 
     /// The model edited lines it had seen.
     pub fn record_edited(&self, path: &Path, version: Version, edits: &[Edited]) {
         let mut files = self.lock();
-        let Some(seen) = files.get_mut(path) else { return };
+        let Some(seen) = files.get_mut(path).map(Arc::make_mut) else { return };
         seen.lines = seen.lines.moved(edits);
         seen.version = version;
         seen.views.clear();
@@ -105,7 +123,7 @@ impl FileState {
 
     /// The model changed a notebook whose content it had seen, and knows these cells of the new one.
     pub fn record_notebook(&self, path: &Path, version: Version, cells: Lines) {
-        self.lock().insert(path.to_owned(), Seen { cells, ..Seen::new(version) });
+        self.lock().insert(path.into(), Arc::new(Seen { cells, ..Seen::new(version) }));
     }
 
     /// What the model knows of a file whose content is `hash` now.
@@ -127,9 +145,26 @@ impl FileState {
         self.lock().get(path).map(|seen| seen.version)
     }
 
+    /// The content of every file that the model last saw, in the order of their names.
+    pub fn versions(&self) -> Vec<(PathBuf, Version)> {
+        let mut versions: Vec<_> =
+            self.lock().iter().map(|(path, seen)| (path.to_path_buf(), seen.version)).collect();
+        versions.sort_by(|(left, _), (right, _)| left.cmp(right));
+        versions
+    }
+
+    /// The model is about to be told that a file has another content, of this length and time, or has the
+    /// seen one again. Says whether that is news.
+    pub fn record_told(&self, path: &Path, other: Option<(u64, SystemTime)>) -> bool {
+        let mut files = self.lock();
+        let seen = files.get_mut(path).filter(|seen| seen.told != other);
+        seen.map(|seen| Arc::make_mut(seen).told = other).is_some()
+    }
+
     fn with(&self, path: &Path, version: Version, record: impl FnOnce(&mut Seen)) {
         let mut files = self.lock();
-        let seen = files.entry(path.to_owned()).or_insert_with(|| Seen::new(version));
+        let seen = files.entry(path.into()).or_insert_with(|| Arc::new(Seen::new(version)));
+        let seen = Arc::make_mut(seen);
         if seen.version.hash != version.hash {
             *seen = Seen::new(version);
         }
@@ -137,7 +172,7 @@ impl FileState {
         record(seen);
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<PathBuf, Seen>> {
+    fn lock(&self) -> MutexGuard<'_, Files> {
         // Every change is one step, so a panic elsewhere cannot have left it half done.
         self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -145,7 +180,7 @@ impl FileState {
 
 impl Seen {
     fn new(version: Version) -> Self {
-        Self { version, lines: Lines::default(), cells: Lines::default(), views: HashSet::new() }
+        Self { version, lines: Lines::default(), cells: Lines::default(), views: HashSet::new(), told: None }
     }
 }
 
@@ -215,6 +250,18 @@ mod tests {
         assert!(!state.record_view(path, view), "nor does a write");
         state.forget_views();
         assert!(!state.record_view(path, view));
+    }
+
+    #[test]
+    fn what_is_out_of_sight_does_not_count_as_read() {
+        let (state, path) = (FileState::default(), Path::new("/f"));
+        state.record_seen(path, version("a"), 0..5);
+        assert!(!state.record_view(path, blake3::hash(b"1-5")));
+        state.forget_seen();
+        check_seen(&state, "a", "none");
+        assert!(!state.record_view(path, blake3::hash(b"1-5")), "it is shown again");
+        state.record_seen(path, version("a"), 1..3);
+        check_seen(&state, "a", "2-3");
     }
 
     #[test]

@@ -68,6 +68,7 @@ impl Scene {
             host: Arc::new(Local::new(dir.join("home"), vec![path, bash_env])),
             files: Arc::new(FileState::default()),
             read_policy: ReadPolicy::open(),
+            plan_file: None,
         };
         let kept = tempfile::tempdir().unwrap();
         let jobs = Arc::new(Jobs::with_room(Some(Artifacts::new(&kept.path().join("kept"))), room));

@@ -204,6 +204,7 @@ impl Stage {
             host: Arc::new(Local::new(dir.to_owned(), Vec::new())),
             files: Arc::new(FileState::default()),
             read_policy: ReadPolicy::open(),
+            plan_file: None,
         };
         Self { dir: dir.to_owned(), tools: Registry::new(all()).unwrap(), cx, report: Report::default() }
     }

@@ -6,22 +6,22 @@ use ostler_proto::Json;
 use ostler_testkit::process;
 use serde_json::json;
 
-const DONE: &str = "[[turn]]\nsteps = [{ text = \"done\" }]\n";
+pub(super) const DONE: &str = "[[turn]]\nsteps = [{ text = \"done\" }]\n";
 
-fn calls(tool: &str, input: &str) -> String {
+pub(super) fn calls(tool: &str, input: &str) -> String {
     format!("[[turn]]\nsteps = [{{ call = \"{tool}\", id = \"c1\", input = {input} }}]\n{DONE}")
 }
 
-fn write() -> String {
+pub(super) fn write() -> String {
     calls("Write", "{ file_path = \"{{cwd}}/new.txt\", content = \"x\" }")
 }
 
-fn bash(command: &str) -> String {
+pub(super) fn bash(command: &str) -> String {
     calls("Bash", &format!("{{ command = {command:?} }}"))
 }
 
 /// A command hook on each of these events.
-fn hooks(commands: &[(&str, &str)]) -> Json {
+pub(super) fn hooks(commands: &[(&str, &str)]) -> Json {
     let mut events = serde_json::Map::new();
     for (event, command) in commands {
         let hook = json!({"type": "command", "command": command, "timeout": 20});
@@ -30,27 +30,27 @@ fn hooks(commands: &[(&str, &str)]) -> Json {
     json!({ "hooks": events })
 }
 
-fn new_stage(script: &str, settings: &Json) -> Stage {
+pub(super) fn new_stage(script: &str, settings: &Json) -> Stage {
     let stage = Stage::new(script);
     stage.home.write(".ostler/settings.json", settings.to_string());
     stage
 }
 
 /// A command that says this about its event.
-fn says(event: &str, mut fields: Json) -> String {
+pub(super) fn says(event: &str, mut fields: Json) -> String {
     fields["hookEventName"] = json!(event);
     format!("cat > /dev/null; printf '%s' '{}'", json!({ "hookSpecificOutput": fields }))
 }
 
 #[track_caller]
-fn check_audit(stage: &Stage, coverage: &str) {
+pub(super) fn check_audit(stage: &Stage, coverage: &str) {
     let audit = parsed(&stage.run(&["hooks", "audit", "--json"]));
     let found = &audit["audit"]["calls"][0]["coverage"];
     assert_eq!((&audit["clean"], found), (&json!(true), &json!(coverage)), "{audit}");
 }
 
 /// The last request, as the model got it.
-fn last_request(stage: &Stage) -> String {
+pub(super) fn last_request(stage: &Stage) -> String {
     stage.server.requests().last().unwrap().body_json()["messages"].to_string()
 }
 

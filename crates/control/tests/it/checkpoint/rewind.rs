@@ -91,6 +91,8 @@ fn edits_are_taken_back_with_the_folders_made_for_them() {
     let listed = checkpoints.checkpoints(&session()).unwrap();
     let prompts: Vec<_> = listed.iter().map(|listed| listed.operation.title.clone().unwrap()).collect();
     assert_eq!(prompts, ["p1", "p2"]);
+    let changed: Vec<_> = listed.iter().map(|listed| listed.changed).collect();
+    assert_eq!(changed, [4, 1], "what rewinds changed is not the prompts' doing");
 }
 
 #[test]

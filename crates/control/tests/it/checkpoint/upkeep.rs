@@ -1,7 +1,7 @@
 //! The store stays small, and what living sessions need stays in it.
 
 use super::stage::{Stage, begin, caller, shell};
-use ostler_control::checkpoint::{Force, Retention};
+use ostler_control::checkpoint::{Checkpoints, Force, Place, Retention, prune_neglected};
 use ostler_proto::{EntryId, SessionId};
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ fn noise() -> Vec<u8> {
 }
 
 fn retention(max_bytes: u64, keep_newest: usize) -> Retention {
-    Retention { max_age: Duration::from_hours(24), max_bytes, keep_newest }
+    Retention { max_age: Duration::from_hours(24), max_bytes, keep_newest, ..Retention::default() }
 }
 
 #[test]
@@ -103,4 +103,43 @@ fn the_store_is_private() {
     std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o755)).unwrap();
     let refused = ostler_control::checkpoint::Checkpoints::open(&stage.place());
     assert!(refused.is_err_and(|error| error.to_string().contains("0700")));
+}
+
+#[test]
+fn pruning_keeps_so_many_checkpoints_and_is_due_once_a_day() {
+    let stage = Stage::new();
+    stage.write("a", "0");
+    let checkpoints = stage.open();
+    for number in 0..6 {
+        begin(&checkpoints, "s1", &format!("p{number}"));
+        stage.edit(&checkpoints, "a", format!("{number}"));
+    }
+    drop(checkpoints);
+    let checkpoints = stage.open();
+    let few = Retention { max_checkpoints: 2, ..Retention::default() };
+    let pruned = checkpoints.prune_if_due(&few).unwrap().unwrap();
+    assert_eq!(pruned.operations, 8, "a prompt and an edit of each of the four oldest");
+    assert_eq!(checkpoints.checkpoints(&SessionId::from("s1")).unwrap().len(), 2);
+    assert_eq!(checkpoints.prune_if_due(&few).unwrap(), None, "not twice a day");
+}
+
+#[test]
+fn stores_of_projects_that_nobody_uses_shrink_too() {
+    let (used, neglected) = (Stage::new(), Stage::new());
+    let all = used.temp.path().join("all");
+    let place = |stage: &Stage, name: &str| Place { folder: all.join(name), ..stage.place() };
+    for (stage, name) in [(&used, "used"), (&neglected, "neglected")] {
+        let (checkpoints, _) = Checkpoints::open(&place(stage, name)).unwrap();
+        begin(&checkpoints, "s1", "p1");
+        stage.edit(&checkpoints, "a", noise());
+    }
+    let count = |name: &str| {
+        let (checkpoints, _) = Checkpoints::open(&place(&used, name)).unwrap();
+        checkpoints.statistics().unwrap().operations
+    };
+    let at_once = Retention { max_age: Duration::ZERO, ..Retention::default() };
+    prune_neglected(&place(&used, "used"), &Retention::default());
+    assert_eq!((count("used"), count("neglected")), (2, 2), "both were used a moment ago");
+    prune_neglected(&place(&used, "used"), &at_once);
+    assert_eq!((count("used"), count("neglected")), (2, 0));
 }

@@ -1,81 +1,124 @@
 //! Hooks that are functions handed in: callbacks of the host, posts and questions to a model.
 
-use super::{Stage, bash, deny_reason};
+use super::{Stage, answering, bash, deny_reason, of_host};
 use futures_util::FutureExt;
 use ostler_control::{
     Hooks,
-    hooks::{
-        AskModel, Callback, CallbackRequest, Fired, HttpPost, ModelQuestion, Post, Posted, Reach,
-        Surroundings, host,
-    },
+    hooks::{AskModel, Fired, HttpPost, ModelAnswer, ModelQuestion, Post, Posted, Reach, Surroundings, Told},
 };
-use ostler_proto::{HookEvent, Json, hook::HookEnd};
+use ostler_proto::{
+    HookCall, HookEvent, HookNews, HookReply, HostHook, Json,
+    hook::HookEnd,
+    listener::{HookOutcome, OnFailure},
+};
 use serde_json::json;
-use std::sync::{Arc, Mutex};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 const GUARD: HookEvent = HookEvent::PreToolUse;
 
-async fn call_back(group: Json, answer: Result<Json, String>) -> (Fired, Vec<CallbackRequest>) {
+async fn call_back(hooks: Vec<HostHook>, reply: impl Into<Option<HookReply>>) -> (Fired, Vec<HookCall>) {
     let stage = Stage::new();
-    let seen = Arc::new(Mutex::new(Vec::new()));
-    let log = Arc::clone(&seen);
-    let callback: Callback = Arc::new(move |request| {
-        log.lock().unwrap().push(request);
-        let answer = answer.clone();
-        async move { if answer == Err("hang".into()) { std::future::pending().await } else { answer } }
-            .boxed()
-    });
-    let mut hooks = Hooks::none(stage.surroundings());
-    let read = host::read(&json!({ "PreToolUse": [group] })).unwrap().0;
-    hooks.set_host(read, &callback, &[]).unwrap();
-    let fired = hooks.fire(&stage.common(), &bash("ls")).await.fired;
-    let seen = seen.lock().unwrap().clone();
-    (fired, seen)
+    let around = stage.surroundings();
+    let exchange = Arc::clone(&around.exchange);
+    let mut all = Hooks::none(around);
+    all.set_host(hooks);
+    let (common, occasion) = (stage.common(), bash("ls"));
+    let firing = all.fire(&common, &occasion);
+    match reply.into() {
+        Some(reply) => {
+            let (firing, calls) = answering(&exchange, &reply, firing).await;
+            (firing.fired, calls)
+        }
+        None => (firing.await.fired, Vec::new()),
+    }
+}
+
+fn guard(matcher: &str, callback: &str) -> HostHook {
+    HostHook { matcher: matcher.into(), timeout: Some(Duration::from_secs(5)), ..of_host(GUARD, callback) }
+}
+
+fn output(output: Json) -> HookReply {
+    HookReply::Output(output)
 }
 
 #[tokio::test]
 async fn the_host_is_called_back() {
-    let group = json!({"matcher": "Bash", "hookCallbackIds": ["hook_0", "hook_1"]});
-    let (fired, seen) = call_back(group.clone(), Ok(json!({"decision": "block", "reason": "no"}))).await;
+    let both = || vec![guard("Bash", "hook_0"), guard("Bash", "hook_1")];
+    let (fired, calls) = call_back(both(), output(json!({"decision": "block", "reason": "no"}))).await;
     assert_eq!(deny_reason(&fired), "no");
-    let ids: Vec<&str> = seen.iter().map(|request| request.callback_id.as_str()).collect();
+    let ids: Vec<&str> = calls.iter().map(|call| call.callback.as_str()).collect();
     assert_eq!(
-        (ids.as_slice(), seen[0].tool_use_id.as_deref()),
+        (ids.as_slice(), calls[0].tool_use_id.as_deref()),
         (["hook_0", "hook_1"].as_slice(), Some("toolu_1"))
     );
-    assert_eq!(seen[0].input["tool_input"], json!({"command": "ls"}));
-    let (fired, _) = call_back(group.clone(), Ok(json!({}))).await;
+    assert_eq!(calls[0].input["tool_input"], json!({"command": "ls"}));
+    let (fired, _) = call_back(both(), output(json!({}))).await;
     assert_eq!((fired.verdict, fired.runs.len()), (None, 2));
-    let (fired, _) = call_back(group.clone(), Ok(json!({"async": true, "asyncTimeout": 100}))).await;
+    let (fired, _) = call_back(both(), output(json!({"async": true, "asyncTimeout": 100}))).await;
     assert_eq!(fired.verdict, None);
-    let (fired, seen) = call_back(json!({"matcher": "Edit", "hookCallbackIds": ["x"]}), Ok(json!({}))).await;
-    assert_eq!((fired.runs.len(), seen.len()), (0, 0));
+    let (fired, calls) = call_back(vec![guard("Edit", "x")], output(json!({}))).await;
+    assert_eq!((fired.runs.len(), calls.len()), (0, 0));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_host_in_trouble() {
-    let group = |on_failure: Json| json!({"hookCallbackIds": ["h"], "timeout": 5, "onFailure": on_failure});
-    let (fired, _) = call_back(group(Json::Null), Err("boom".into())).await;
+    let one = || vec![guard("", "h")];
+    let strict = || vec![HostHook { on_failure: OnFailure::Block, ..guard("", "h") }];
+    let boom = || HookReply::Error("boom".into());
+    let (fired, _) = call_back(one(), boom()).await;
     assert_eq!((fired.verdict, fired.runs[0].problem.as_deref()), (None, Some("boom")));
-    let (fired, _) = call_back(group(json!("block")), Err("boom".into())).await;
+    let (fired, _) = call_back(strict(), boom()).await;
     assert!(deny_reason(&fired).contains("boom"));
-    let (fired, _) = call_back(group(Json::Null), Err("hang".into())).await;
+    let (fired, _) = call_back(one(), output(Json::Null)).await;
+    assert_eq!((fired.verdict, &fired.runs[0].problem), (None, &None));
+    let (fired, _) = call_back(strict(), output(Json::Null)).await;
+    assert!(deny_reason(&fired).contains("nothing"), "{fired:?}");
+    let (fired, _) = call_back(one(), HookReply::Unreachable("Stream closed".into())).await;
+    assert!(deny_reason(&fired).contains("Stream closed"), "who cannot be asked has not agreed");
+    let (fired, _) = call_back(one(), None).await;
     assert!(deny_reason(&fired).contains("5 s"), "silence closes the gate");
-    let (fired, _) = call_back(group(Json::Null), Ok(json!({"decision": 7}))).await;
+    let (fired, _) = call_back(one(), output(json!({"decision": 7}))).await;
     assert!(deny_reason(&fired).contains("not a hook's answer"));
-    let (fired, _) = call_back(group(Json::Null), Ok(json!("text"))).await;
+    let (fired, _) = call_back(one(), output(json!("text"))).await;
     assert_eq!(fired.runs[0].end, HookEnd::Answered);
     assert!(deny_reason(&fired).contains("not a hook's answer"));
+    let (fired, calls) = call_back(vec![guard("B(", "h")], output(json!({}))).await;
+    assert!(deny_reason(&fired).contains("matcher") && calls.is_empty(), "nobody knows what it guards");
+}
+
+#[tokio::test]
+async fn a_dropped_call_is_withdrawn_and_a_host_that_hung_up_is_not_called() {
+    let stage = Stage::new();
+    let around = stage.surroundings();
+    let exchange = Arc::clone(&around.exchange);
+    let mut hooks = Hooks::none(around);
+    hooks.set_host(vec![guard("", "h")]);
+    let news = || std::iter::from_fn(|| exchange.pending()).collect::<Vec<_>>();
+    let (common, occasion) = (stage.common(), bash("ls"));
+    drop(Box::pin(hooks.fire(&common, &occasion)).now_or_never());
+    let told = news();
+    let [Told::News(HookNews::Started(_)), Told::News(HookNews::Called(call)), rest @ ..] = told.as_slice()
+    else {
+        panic!("{told:?}")
+    };
+    assert_eq!(rest.first(), Some(&Told::News(HookNews::Withdrawn(call.id))));
+    let Some(Told::News(HookNews::Ended(_, output))) = rest.last() else { panic!("{rest:?}") };
+    assert_eq!(output.outcome, HookOutcome::Cancelled);
+    exchange.hang_up();
+    let fired = hooks.fire(&common, &occasion).await.fired;
+    assert!(deny_reason(&fired).contains("nobody is left"), "{fired:?}");
+    assert!(!news().iter().any(|told| matches!(told, Told::News(HookNews::Called(_)))));
 }
 
 #[tokio::test]
 async fn a_second_greeting_replaces_the_first() {
     let stage = Stage::new();
-    let callback: Callback = Arc::new(|_| async { Ok(json!({})) }.boxed());
     let mut hooks = Hooks::none(stage.surroundings());
-    let read = |name: &str| host::read(&json!({"Stop": [{"hookCallbackIds": [name]}]})).unwrap().0;
-    hooks.set_host(read("one"), &callback, &[]).unwrap();
-    hooks.set_host(read("two"), &callback, &[]).unwrap();
+    hooks.set_host(vec![of_host(HookEvent::Stop, "one")]);
+    hooks.set_host(vec![of_host(HookEvent::Stop, "two")]);
     let names: Vec<String> = hooks.list().into_iter().map(|hook| hook.hook).collect();
     assert_eq!(names, ["two"]);
     assert!(hooks.listen_to(HookEvent::Stop) && !hooks.listen_to(GUARD));
@@ -163,7 +206,7 @@ async fn a_model_is_asked() {
         let ask_model = words.map(|words| -> AskModel {
             Arc::new(move |question| {
                 log.lock().unwrap().push(question);
-                async move { Ok(words.to_owned()) }.boxed()
+                async move { Ok(ModelAnswer { text: words.to_owned(), spent: None }) }.boxed()
             })
         });
         let hooks = Hooks::new(&stage.scopes, Surroundings { ask_model, ..stage.surroundings() }).unwrap();

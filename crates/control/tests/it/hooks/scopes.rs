@@ -1,9 +1,11 @@
 //! Where hooks are set: every source at every event, and who may switch off or widen what.
 
 use super::{Stage, bash, user};
-use futures_util::FutureExt;
-use ostler_control::hooks::{Callback, Occasion, Scope, host};
-use ostler_proto::{HookEvent, HookSource, Json, RuleSource, Verdict, hook::Power};
+use ostler_control::{
+    Hooks,
+    hooks::{Occasion, Scope},
+};
+use ostler_proto::{HookEvent, HookReply, HookSource, Json, RuleSource, Verdict, hook::Power};
 use serde_json::{Map, json};
 use std::sync::Arc;
 
@@ -30,15 +32,18 @@ async fn every_source_speaks_at_every_event() {
             let command = format!("cat > in{number}; echo {number} >&2; exit 2");
             stage.add(source, event, json!([{"hooks": [{"type": "command", "command": command}]}]));
         }
-        let mut hooks = stage.hooks();
-        let callback: Callback =
-            Arc::new(|_| async { Ok(json!({"decision": "block", "reason": "host"})) }.boxed());
-        let of_host = json!({event.to_string(): [{"matcher": null, "hookCallbackIds": ["hook_0"]}]});
-        hooks.set_host(host::read(&of_host).unwrap().0, &callback, &stage.scopes).unwrap();
+        let around = stage.surroundings();
+        let exchange = Arc::clone(&around.exchange);
+        let mut hooks = Hooks::new(&stage.scopes, around).unwrap();
+        hooks.set_host(vec![super::of_host(event, "hook_0")]);
         let occasion = Occasion::sample(event);
-        let fired = hooks.fire(&stage.common(), &occasion).await.fired;
+        let no = HookReply::Output(json!({"decision": "block", "reason": "host"}));
+        let fired = super::answering(&exchange, &no, hooks.fire(&stage.common(), &occasion)).await.0.fired;
         let mut expected = sources();
-        expected.push(HookSource::Host);
+        // Everywhere but where the session begins, of which the host knows.
+        if event != HookEvent::SessionStart {
+            expected.push(HookSource::Host);
+        }
         if event == HookEvent::Stop {
             // What an agent or skill says about its end is about a subagent's end.
             expected.retain(|source| !matches!(source, HookSource::Agent(_) | HookSource::Skill(_)));
@@ -108,10 +113,18 @@ fn the_owner_can_keep_all_others_out() {
             json!([{"hooks": [{"type": "command", "command": "true"}]}]),
         );
     }
+    let with_host = |stage: &Stage| {
+        let mut hooks = stage.hooks();
+        hooks.set_host(vec![super::of_host(HookEvent::PreToolUse, "hook_0")]);
+        (hooks.list().len(), hooks.hears_host())
+    };
     stage.scopes[3].managed_only = Some(true);
-    assert_eq!(stage.hooks().list().len(), sources().len(), "a project has no say in that");
+    assert_eq!(with_host(&stage), (sources().len() + 1, true), "a project has no say in that");
     stage.scopes[0].managed_only = Some(true);
-    assert_eq!(stage.hooks().list().len(), 1);
+    assert_eq!(with_host(&stage), (1, false));
+    stage.scopes[0].managed_only = None;
+    stage.scopes[4].disable_all = Some(true);
+    assert_eq!(with_host(&stage), (1, false), "the user switches off what a host lends");
 }
 
 #[tokio::test]

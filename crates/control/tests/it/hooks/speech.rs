@@ -177,18 +177,22 @@ async fn programs_get_words_and_not_a_shell() {
 
 #[tokio::test]
 async fn commands_find_their_surroundings() {
-    let mut stage = Stage::command(HookEvent::SessionStart, "env > env; pwd -P > cwd");
+    let mut stage = Stage::command(
+        HookEvent::SessionStart,
+        "env > env; pwd -P > cwd; echo 'export A=b' >> \"$CLAUDE_ENV_FILE\"",
+    );
     stage.scopes[0].source = HookSource::Plugin("p".into());
     stage.scopes[0].vars = vec![("CLAUDE_PLUGIN_ROOT".into(), "/plugins/p".into())];
-    let surroundings =
-        ostler_control::hooks::Surroundings { env_file: Some("/s/env".into()), ..stage.surroundings() };
-    let hooks = ostler_control::Hooks::new(&stage.scopes, surroundings).unwrap();
-    hooks.fire(&stage.common(), &Occasion::session_start("startup", "m")).await;
-    let env = stage.read("env");
+    let hooks = stage.hooks();
+    let fired = hooks.fire(&stage.common(), &Occasion::session_start("startup", "m")).await.fired;
+    let (mut exported, env) = (std::collections::BTreeMap::new(), stage.read("env"));
+    assert_eq!(fired.exports[0].apply(&mut exported, &[]), [0usize; 0]);
+    assert_eq!(exported.get("A").map(String::as_str), Some("b"));
+    let file = env.lines().find_map(|line| line.strip_prefix("CLAUDE_ENV_FILE=")).unwrap();
+    assert!(!std::path::Path::new(file).exists(), "it is gone when it is read");
     let project = stage.folder.path().canonicalize().unwrap();
     for line in [
         format!("CLAUDE_PROJECT_DIR={}", stage.folder.path().display()),
-        "CLAUDE_ENV_FILE=/s/env".into(),
         "CLAUDE_PLUGIN_ROOT=/plugins/p".into(),
     ] {
         assert!(env.lines().any(|found| found == line), "{line} in {env}");

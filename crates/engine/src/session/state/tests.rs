@@ -1,8 +1,12 @@
 //! The fold against scripts of events: the conversation stays valid whatever happens.
 
+mod compaction;
+
 use super::*;
 use crate::session::{Stamp, line};
-use ostler_proto::{SessionId, StopReason, Usage, session::CallState};
+use ostler_proto::{
+    CacheBreak, Fingerprint, InstructionScope, LoadReason, SessionId, StopReason, Usage, session::CallState,
+};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -42,16 +46,21 @@ fn prompted(text: &str) -> SessionEvent {
 /// Folds live, and again from the lines written; both must agree.
 #[track_caller]
 fn fold(events: Vec<SessionEvent>) -> State {
-    let (mut live, mut read_back) = (State::default(), State::default());
+    let (mut live, mut read_back, mut resumed) = (State::default(), State::default(), State::default());
     for (number, event) in events.into_iter().enumerate() {
         let entry = entry(number, live.parent_of(&event), event);
         live.apply(&entry);
         let text = line::write(&entry, &SessionId::from("s"), &Stamp::default());
-        for entry in line::read(&text).unwrap() {
+        for entry in text.lines().flat_map(|line| line::read(line).unwrap()) {
             read_back.apply(&entry);
+        }
+        for line in text.lines() {
+            let said = line::understand(line, line::Keep::Conversation).unwrap();
+            said.entries.iter().for_each(|entry| resumed.apply(entry));
         }
     }
     assert_eq!(live, read_back);
+    assert_eq!(live, resumed);
     check_valid(&live.messages());
     live
 }
@@ -107,8 +116,13 @@ fn results_stand_in_call_order_behind_their_answer() {
 
 #[test]
 fn a_dropped_answer_leaves_no_trace_in_the_conversation() {
-    let dropped =
-        SessionEvent::Dropped { message: Some("m1".into()), reason: "reset".into(), partial: String::new() };
+    let dropped = SessionEvent::Dropped {
+        message: Some("m1".into()),
+        reason: "reset".into(),
+        partial: String::new(),
+        usage: Usage::default(),
+        cost_usd: 0.0,
+    };
     let state = fold(vec![
         prompted("go"),
         replied("m1", call("a")),
@@ -154,6 +168,111 @@ fn a_rewound_conversation_goes_on_from_before_the_prompt() {
     check(vec![rewound("e9")], "User: go | Assistant: done");
 }
 
+fn fingerprint() -> Fingerprint {
+    Fingerprint {
+        model: "m".into(),
+        manner: "1".into(),
+        tools: "2".into(),
+        system: "3".into(),
+        conversation: "4".into(),
+        blocks: 5,
+        bytes: 6,
+        tokens: 7,
+    }
+}
+
+#[test]
+fn what_was_counted_and_what_was_lost_is_known_after_a_resume() {
+    let usage = Usage { input: 3, cache_read: 4, cache_write: 5, output: 6 };
+    let sampled = SessionEvent::Sampled {
+        message: "m1".into(),
+        model: "m".into(),
+        stop: None,
+        usage,
+        cost_usd: 0.0,
+        duration_ms: 1,
+        request: Some(fingerprint()),
+    };
+    let state = fold(vec![prompted("go"), replied("m1", Block::text("x")), sampled.clone(), rewound("e0")]);
+    assert_eq!(state.cache.measured().map(|measured| (measured.guessed, measured.real)), Some((7, 12)));
+    assert_eq!(state.cache.edit, Some(CacheBreak::Rewind));
+    let broken = SessionEvent::CacheBroken { by: CacheBreak::Rewind, bytes: 9, est_cost_usd: 0.5 };
+    let state = fold(vec![prompted("go"), rewound("e0"), broken, sampled]);
+    assert_eq!((state.cache.edit, state.cache.breaks.len()), (None, 1));
+    assert_eq!(state.cache.breaks[0].at, "2026-01-01T00:00:00.000Z");
+}
+
+fn instructed(lead: &str, files: &[(&str, &str)], gone: &[&str]) -> SessionEvent {
+    let file = |(path, text): &(&str, &str)| Instruction {
+        path: path.into(),
+        scope: InstructionScope::Project,
+        reason: LoadReason::SessionStart,
+        globs: vec![],
+        trigger: None,
+        parent: None,
+        hash: (*text).to_owned(),
+        tokens: 1,
+        text: (*text).to_owned(),
+    };
+    let record = InstructionRecord {
+        lead: lead.to_owned(),
+        files: files.iter().map(file).collect(),
+        gone: gone.iter().map(Into::into).collect(),
+        notes: vec![],
+    };
+    SessionEvent::Instructed { record }
+}
+
+#[test]
+fn instructions_are_said_where_they_came_and_the_newest_are_in_force() {
+    let said = |text: &str| format!("<system-reminder>\n{text}\n</system-reminder>");
+    let events = vec![
+        instructed("first", &[("/a", "A"), ("/b", "B")], &[]),
+        prompted("go"),
+        replied("m1", call("a")),
+        returned("a"),
+        instructed("then", &[("/c", "C")], &[]),
+        replied("m2", Block::text("done")),
+        instructed("new", &[("/a", "A2")], &["/b"]),
+    ];
+    let state = fold(events.clone());
+    let (first, then, new) = (said("first\n\nA\n\nB"), said("then\n\nC"), said("new\n\nA2"));
+    assert_eq!(
+        shape(&state),
+        format!(
+            "User: {first}, go | Assistant: call a | User: result a, {then} | Assistant: done | User: {new}"
+        )
+    );
+    let texts = |state: &State| state.instructions.iter().map(|file| file.text.clone()).collect::<Vec<_>>();
+    assert_eq!(texts(&state), ["C", "A2"]);
+    let back = fold(events.into_iter().chain([rewound("e1")]).collect());
+    assert_eq!(
+        (shape(&back), texts(&back)),
+        (format!("User: {first}"), vec!["A".to_owned(), "B".to_owned()])
+    );
+}
+
+#[test]
+fn a_rewind_is_taken_back_until_the_conversation_has_gone_on() {
+    let (undone, on) = (|| SessionEvent::RewindUndone, || prompted("on"));
+    let check = |more: Vec<SessionEvent>, expect: &str| {
+        let state =
+            fold([prompted("go"), replied("m1", Block::text("done"))].into_iter().chain(more).collect());
+        assert_eq!(shape(&state), expect);
+        state
+    };
+    let state = check(vec![on(), rewound("e2"), undone()], "User: go | Assistant: done | User: on");
+    assert_eq!(state.leaf, Some("e2".into()));
+    assert!(state.can_undo_rewind() && state.prompts().count() == 2);
+    check(vec![on(), rewound("e2"), undone(), undone()], "User: go | Assistant: done");
+    let state = check(
+        vec![on(), rewound("e2"), prompted("else"), undone()],
+        "User: go | Assistant: done | User: else",
+    );
+    assert!(!state.can_undo_rewind(), "what was said since is not lost");
+    check(vec![undone()], "User: go | Assistant: done");
+}
+
 fn any_event() -> impl Strategy<Value = SessionEvent> {
     let id = prop_oneof![Just("a"), Just("b"), Just("c")];
     let message = prop_oneof![Just("m1"), Just("m2")];
@@ -165,18 +284,30 @@ fn any_event() -> impl Strategy<Value = SessionEvent> {
         message.prop_map(|message| SessionEvent::Dropped {
             message: Some(message.into()),
             reason: String::new(),
-            partial: String::new()
+            partial: String::new(),
+            usage: Usage { input: 7, ..Usage::default() },
+            cost_usd: 0.25,
         }),
         any::<bool>().prop_map(|during_tools| SessionEvent::Interrupted { during_tools }),
         Just(SessionEvent::Failed { message: "no".into() }),
+        "[a-z]".prop_map(|text| instructed("i", &[("/a", &text)], &[])),
         (0..24).prop_map(|number| rewound(&format!("e{number}"))),
+        compaction::any(),
+        Just(SessionEvent::Uncompacted),
+        Just(SessionEvent::RewindUndone),
         Just(SessionEvent::Sampled {
             message: "m1".into(),
             model: "m".into(),
             stop: Some(StopReason::Other("odd".into())),
             usage: Usage::default(),
             cost_usd: 0.5,
-            duration_ms: 1
+            duration_ms: 1,
+            request: Some(fingerprint()),
+        }),
+        (0..99u64).prop_map(|bytes| SessionEvent::CacheBroken {
+            by: CacheBreak::ToolsChanged { added: vec!["A".into()], removed: vec![] },
+            bytes,
+            est_cost_usd: 0.25,
         }),
     ]
 }

@@ -54,6 +54,8 @@ struct Tool<'a> {
     name: Cow<'a, str>,
     description: &'a str,
     input_schema: &'a Json,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cache_control: Option<CacheControl>,
 }
 
 #[derive(Serialize)]
@@ -111,6 +113,10 @@ const EPHEMERAL: CacheControl = CacheControl { r#type: "ephemeral" };
 
 /// Cache marks the API allows in one request.
 const CACHE_MARKS: usize = 4;
+/// Of these, for the conversation: its end and, if that is far, the end of what the last request held.
+const CONVERSATION_MARKS: usize = 2;
+/// How far before a mark the API looks for what it has cached, in blocks, the marked one included.
+const LOOK_BACK: usize = 20;
 
 /// The least thinking budget the API takes.
 const LEAST_BUDGET: u64 = 1024;
@@ -119,8 +125,9 @@ const LEAST_BUDGET: u64 = 1024;
 pub(in crate::anthropic) fn encode(request: &Request, row: &ModelRow) -> Vec<u8> {
     let mut messages: Vec<Turn> = request.messages.iter().filter_map(|message| turn(message, row)).collect();
     if row.cache_breakpoints {
-        mark_last_user_part(&mut messages);
+        mark_conversation(&mut messages);
     }
+    let system = system(request, row);
     let body = Body {
         model: row.name.as_deref().unwrap_or(&request.model),
         max_tokens: request.max_output_tokens,
@@ -129,8 +136,8 @@ pub(in crate::anthropic) fn encode(request: &Request, row: &ModelRow) -> Vec<u8>
         output_config: output_config(request, row),
         tool_choice: (!row.parallel_calls && !request.tools.is_empty())
             .then_some(ToolChoice { r#type: "auto", disable_parallel_tool_use: true }),
-        tools: request.tools.iter().map(tool).collect(),
-        system: system(request, row),
+        tools: tools(request, row, &system),
+        system,
         messages,
     };
     to_bytes(&body)
@@ -141,14 +148,26 @@ fn tool(spec: &ostler_proto::ToolSpec) -> Tool<'_> {
         name: wire_name(&spec.name, LONGEST_NAME),
         description: &spec.description,
         input_schema: &spec.schema,
+        cache_control: None,
     }
+}
+
+/// The tools. Marks in the system prompt cover them; without one they are marked themselves, as other
+/// conversations have them too.
+fn tools<'a>(request: &'a Request, row: &ModelRow, system: &[Part<'_>]) -> Vec<Tool<'a>> {
+    let mut tools: Vec<Tool> = request.tools.iter().map(tool).collect();
+    let is_marked = |part: &Part| matches!(part, Part::Text { cache_control: Some(_), .. });
+    if let Some(last) = tools.last_mut().filter(|_| row.cache_breakpoints && !system.iter().any(is_marked)) {
+        last.cache_control = Some(EPHEMERAL);
+    }
+    tools
 }
 
 fn system<'a>(request: &'a Request, row: &ModelRow) -> Vec<Part<'a>> {
     let texts: Vec<_> = request.system.iter().filter(|text| !text.text.trim().is_empty()).collect();
     let marked = texts.iter().filter(|text| text.cache).count();
-    // One mark is for the conversation; of too many, the last cover the most.
-    let mut to_skip = marked.saturating_sub(CACHE_MARKS - 1);
+    // Of too many, the last cover the most.
+    let mut to_skip = marked.saturating_sub(CACHE_MARKS - CONVERSATION_MARKS);
     let parts = texts.into_iter().map(|text| {
         let wanted = text.cache && row.cache_breakpoints;
         let skipped = wanted && to_skip > 0;
@@ -190,10 +209,11 @@ fn output_config(request: &Request, row: &ModelRow) -> Option<OutputConfig> {
 
 /// A message, or nothing if nothing of it can be sent: the API refuses empty ones.
 fn turn<'a>(message: &'a ostler_proto::Message, row: &ModelRow) -> Option<Turn<'a>> {
-    let (results, rest): (Vec<&Block>, Vec<&Block>) =
-        message.content.iter().partition(|block| matches!(block, Block::ToolResult(_)));
+    let is_result = |block: &&Block| matches!(block, Block::ToolResult(_));
+    let results = message.content.iter().filter(is_result);
+    let rest = message.content.iter().filter(|block| !is_result(block));
     // Results must come before anything else in their message.
-    let content: Vec<Part> = results.into_iter().chain(rest).filter_map(|block| part(block, row)).collect();
+    let content: Vec<Part> = results.chain(rest).filter_map(|block| part(block, row)).collect();
     (!content.is_empty()).then_some(Turn { role: message.role, content })
 }
 
@@ -233,16 +253,36 @@ fn is_known(value: &Json) -> bool {
     }
 }
 
-fn mark_last_user_part(messages: &mut [Turn]) {
-    let last = messages.iter_mut().rev().find(|turn| turn.role == Role::User);
-    match last.and_then(|turn| turn.content.last_mut()) {
-        Some(
-            Part::Text { cache_control, .. }
-            | Part::Image { cache_control, .. }
-            | Part::Document { cache_control, .. }
-            | Part::ToolResult { cache_control, .. },
-        ) => *cache_control = Some(EPHEMERAL),
-        Some(Part::Thinking { .. } | Part::ToolUse { .. } | Part::Opaque(_)) | None => {}
+/// Marks the end of the user's side. Every request ends with it, so the mark of the last request stood where the
+/// user's side ended before; behind a very long answer it is set again, or the cache would not be found.
+fn mark_conversation(messages: &mut [Turn]) {
+    let users = messages.iter().enumerate().filter(|(_, turn)| turn.role == Role::User);
+    let places: Vec<usize> = users.map(|(place, _)| place).collect();
+    let [.., last] = places[..] else { return };
+    mark(&mut messages[last]);
+    if let [.., before, _] = places[..] {
+        let new_blocks: usize = messages[before + 1..=last].iter().map(|turn| turn.content.len()).sum();
+        if new_blocks + 1 >= LOOK_BACK {
+            mark(&mut messages[before]);
+        }
+    }
+}
+
+/// Marks the last part of a message that can be marked.
+fn mark(turn: &mut Turn<'_>) {
+    if let Some(mark) = turn.content.iter_mut().rev().find_map(cache_mark) {
+        *mark = Some(EPHEMERAL);
+    }
+}
+
+/// Where a part is marked, if it can be.
+fn cache_mark<'a>(part: &'a mut Part<'_>) -> Option<&'a mut Option<CacheControl>> {
+    match part {
+        Part::Text { cache_control, .. }
+        | Part::Image { cache_control, .. }
+        | Part::Document { cache_control, .. }
+        | Part::ToolResult { cache_control, .. } => Some(cache_control),
+        Part::Thinking { .. } | Part::ToolUse { .. } | Part::Opaque(_) => None,
     }
 }
 

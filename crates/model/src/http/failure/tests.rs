@@ -82,6 +82,13 @@ fn words_decide_where_the_status_does_not() {
         &Action::LogIn,
         ErrorKind::BillingError,
     );
+    for words in [
+        "This request would exceed your organization's monthly spend limit",
+        "You have reached your specified API usage limits",
+    ] {
+        let body = format!(r#"{{"type":"error","error":{{"type":"rate_limit_error","message":"{words}"}}}}"#);
+        check(429, &body, &Action::LogIn, ErrorKind::BillingError);
+    }
     check(404, &openai("model_not_found", "no such model"), &Action::GiveUp, ErrorKind::ModelNotFound);
 }
 

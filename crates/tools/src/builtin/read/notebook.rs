@@ -41,7 +41,7 @@ pub(super) async fn read(job: Job, run: RunContext) -> Result<ToolOutput, Failur
             Ok(job.show(version, output))
         }
         // What is no notebook in spite of its name may still be mended as a text.
-        None => plain::read(job, run).await,
+        None => plain::read(job, &run.cancel).await,
     }
 }
 

@@ -2,7 +2,6 @@
 
 use super::{Failure, Job, binary};
 use crate::{
-    RunContext,
     builtin::{
         encoding::{Encoding, Extent},
         lines::{self, Picked, Total, Wanted},
@@ -27,7 +26,7 @@ const MIN_CHARS: usize = 3000;
 /// A total is not worth reading a whole disk for.
 const LOOK_AHEAD: u64 = 64 * 1024 * 1024;
 
-pub(super) async fn read(job: Job, run: RunContext) -> Result<ToolOutput, Failure> {
+pub(super) async fn read(job: Job, cancel: &CancellationToken) -> Result<ToolOutput, Failure> {
     let range = job.first()..job.first().saturating_add(job.limit.unwrap_or(job.limits.lines));
     // A little less than the result's own limit: a notice may follow.
     let max_chars = (job.limits.tokens.saturating_mul(4) - job.limits.tokens / 25).max(MIN_CHARS);
@@ -35,7 +34,7 @@ pub(super) async fn read(job: Job, run: RunContext) -> Result<ToolOutput, Failur
     let max_line = if job.limit == Some(1) { (job.limits.tokens / 3 * 2).max(MAX_LINE) } else { MAX_LINE };
     let wanted = Wanted { range, max_line, max_chars, look_ahead: LOOK_AHEAD };
     let opening = job.cx.host.open(&job.fact.target);
-    let cancel = run.cancel.child_token();
+    let cancel = cancel.child_token();
     let _cancel_on_drop = cancel.clone().drop_guard();
     blocking(move || {
         let file = opening()?;

@@ -27,6 +27,9 @@ mod stages;
 #[cfg(target_os = "linux")]
 mod syscalls;
 
+/// What marks a folder that stands for a protected name while a command runs: nobody else makes such folders.
+pub const PLACEHOLDER_MODE: u32 = 0o1555;
+
 pub(super) use order::{Order, Reach, Stage, Step, StepKind};
 pub(super) use outcome::read as read_outcome;
 

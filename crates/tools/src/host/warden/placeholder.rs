@@ -2,7 +2,7 @@
 //! make them: a mount needs something to be put over. An empty folder is invisible to git, cannot be
 //! taken for a configuration, and `rmdir` can never remove anything of value.
 
-use super::named;
+use super::{PLACEHOLDER_MODE as MODE, named};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, fstat, open};
 use std::{
     fs::Metadata,
@@ -14,8 +14,6 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What marks a placeholder, also one that was left behind: nobody else makes such folders.
-const MODE: u32 = 0o1555;
 /// How often one is made anew when another warden removes it at that moment.
 const TRIES: usize = 20;
 

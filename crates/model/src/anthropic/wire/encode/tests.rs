@@ -55,23 +55,49 @@ fn a_request_has_its_conversation_last() {
     insta::assert_snapshot!(text, @r#"{"model":"claude-x","max_tokens":4096,"stream":true,"tools":[{"name":"Read","description":"Reads.","input_schema":{"type":"object"}}],"system":[{"type":"text","text":"You are here.","cache_control":{"type":"ephemeral"}}],"messages":[{"role":"user","content":[{"type":"text","text":"hi","cache_control":{"type":"ephemeral"}}]}]}"#);
 }
 
+/// Where marks stand, as places in the body without them.
+fn marks(request: &Request) -> Vec<usize> {
+    const MARK: &str = r#","cache_control":{"type":"ephemeral"}"#;
+    let text = String::from_utf8(encode(request, &row())).unwrap();
+    let unmarked = text.match_indices(MARK).enumerate();
+    unmarked.map(|(number, (at, _))| at - number * MARK.len()).collect()
+}
+
 #[test]
 fn consecutive_requests_share_their_beginning() {
+    let plain = ModelRow { cache_breakpoints: false, ..row() };
     let mut messages = vec![user("one")];
     for turn in 0..5 {
-        let plain = ModelRow { cache_breakpoints: false, ..row() };
-        let (before, marked_before) =
-            (encode(&request(messages.clone()), &plain), encode(&request(messages.clone()), &row()));
-        let id = format!("c{turn}");
-        messages.push(Message::assistant(vec![Block::text("reading"), call(&id)]));
-        messages.push(Message::user(vec![result(&id, vec![Block::text("x".repeat(100))])]));
-        let (after, marked_after) =
-            (encode(&request(messages.clone()), &plain), encode(&request(messages.clone()), &row()));
-        // All but the closing brackets is a prefix; the cache mark moves on.
-        assert!(after.starts_with(&before[..before.len() - "]}".len()]));
-        let moving = r#","cache_control":{"type":"ephemeral"}}]}]}"#.len();
-        assert!(marked_after.starts_with(&marked_before[..marked_before.len() - moving]));
+        let before = request(messages.clone());
+        // A single answer may propose more calls than a look-back of the cache reaches.
+        let calls: Vec<String> = (0..=turn * 20).map(|call| format!("c{turn}_{call}")).collect();
+        messages.push(Message::assistant(calls.iter().map(|id| call(id)).collect()));
+        let results = calls.iter().map(|id| result(id, vec![Block::text("x".repeat(100))]));
+        messages.push(Message::user(results.collect()));
+        let after = request(messages.clone());
+        // All but the closing brackets is a prefix.
+        let (early, late) = (encode(&before, &plain), encode(&after, &plain));
+        assert!(late.starts_with(&early[..early.len() - "]}".len()]));
+        let (early, late) = (marks(&before), marks(&after));
+        assert!(late.len() <= CACHE_MARKS, "{late:?}");
+        let is_far = 2 * calls.len() + 1 >= LOOK_BACK;
+        assert_eq!(late.contains(early.last().unwrap()), is_far, "{early:?} {late:?}");
     }
+}
+
+#[test]
+fn tools_are_marked_where_no_system_prompt_is() {
+    let mut request = request(vec![user("hi")]);
+    assert!(body(&request, &row())["tools"][0].get("cache_control").is_none());
+    request.system.clear();
+    assert_eq!(body(&request, &row())["tools"][0]["cache_control"], json!({"type": "ephemeral"}));
+}
+
+#[test]
+fn what_cannot_be_marked_is_passed_over() {
+    let opaque = Block::Opaque(json!({"type": "search_result", "source": "s"}));
+    let sent = body(&request(vec![Message::user(vec![Block::text("a"), opaque])]), &row());
+    assert_eq!(sent["messages"][0]["content"][0]["cache_control"], json!({"type": "ephemeral"}));
 }
 
 #[test]
@@ -81,7 +107,7 @@ fn cache_marks_are_few_and_at_the_boundaries() {
     let sent = body(&request, &row());
     let marked: Vec<bool> =
         sent["system"].as_array().unwrap().iter().map(|part| part.get("cache_control").is_some()).collect();
-    assert_eq!(marked, [false, false, true, false, true, true]);
+    assert_eq!(marked, [false, false, false, false, true, true]);
     assert!(sent["messages"][0]["content"][0].get("cache_control").is_none());
     assert_eq!(sent["messages"][2]["content"][0]["cache_control"], json!({"type": "ephemeral"}));
     let unmarked =

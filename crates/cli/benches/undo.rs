@@ -1,31 +1,40 @@
-//! How long checkpoints take beside git, in a tree of 50,000 files:
-//! `cargo run --release --example checkpoint_speed -- [FOLDER] [FILES]`.
-#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a program for measuring")]
+//! What undo costs beside git, in a tree of 50,000 files: the first look at a project, the looks around a command, a
+//! rewind of 1,000 files. Reports and never fails on a number.
+#![expect(clippy::unwrap_used, reason = "a program for measuring")]
 #![expect(clippy::disallowed_methods, reason = "it makes a tree of its own and runs git on it")]
+
+#[path = "shared/table.rs"]
+mod table;
 
 use ostler_control::checkpoint::{Caller, Checkpoints, Force, Limits, Place};
 use ostler_proto::{EntryId, SessionId};
 use std::{
     fmt::Write,
     path::{Path, PathBuf},
-    process::Command,
+    process::{Command, Stdio},
     time::{Duration, Instant},
 };
+use table::{Row, Samples};
 
-fn main() {
-    let mut words = std::env::args().skip(1);
-    let folder = words.next().map_or_else(std::env::temp_dir, PathBuf::from);
-    let files: usize = words.next().map_or(50_000, |word| word.parse().unwrap());
-    let temp = tempfile::tempdir_in(folder).unwrap();
-    let project = temp.path().canonicalize().unwrap().join("project");
-    furnish(&project, files);
-    first_and_later(temp.path(), &project, files);
-    rewind(temp.path(), &project);
+const FILES: usize = 50_000;
+
+fn main() -> anyhow::Result<()> {
+    let rounds = table::repeats(15);
+    let temp = tempfile::tempdir()?;
+    let project = temp.path().canonicalize()?.join("project");
+    furnish(&project);
+    let mut rows = vec![first(temp.path(), &project)];
+    rows.extend(later(temp.path(), &project, rounds));
+    rows.push(rewind(temp.path(), &project));
+    table::print(
+        "undo in 50,000 files (floors: git add -A, git diff-files, git checkout; all without fsync)",
+        &rows,
+    )
 }
 
-fn furnish(project: &Path, files: usize) {
+fn furnish(project: &Path) {
     let mut random = fastrand::Rng::with_seed(7);
-    for number in 0..files {
+    for number in 0..FILES {
         let folder = project.join(format!("d{}/e{}", number % 25, number % 2500 / 25));
         std::fs::create_dir_all(&folder).unwrap();
         std::fs::write(folder.join(format!("file{number}.rs")), text(&mut random)).unwrap();
@@ -60,21 +69,11 @@ fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
     (value, began.elapsed())
 }
 
-/// The time this process has spent on processors: it says more where others use them too.
-fn spent() -> Duration {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap())
-}
-
-fn median(mut times: Vec<Duration>) -> Duration {
-    times.sort();
-    times[times.len() / 2]
-}
-
 fn git(repository: &Path, project: &Path, words: &[&str]) -> Duration {
     let mut command = Command::new("git");
     command.args(["-c", "core.fsync=none", "-c", "gc.auto=0", "-c", "user.name=n", "-c", "user.email=a@b"]);
     command.arg("--git-dir").arg(repository).arg("--work-tree").arg(project).args(words).current_dir(project);
+    command.stdout(Stdio::null());
     let (status, time) = timed(|| command.status().unwrap());
     assert!(status.code().is_some());
     time
@@ -86,55 +85,69 @@ fn repository(temp: &Path, number: usize) -> PathBuf {
     repository
 }
 
-fn first_and_later(temp: &Path, project: &Path, files: usize) {
-    let mut ours = Vec::new();
-    let mut theirs = Vec::new();
+fn first(temp: &Path, project: &Path) -> Row {
+    let (mut ours, mut theirs) = (Samples::default(), Samples::default());
     for number in 0..3 {
         theirs.push(git(&repository(temp, number), project, &["add", "-A"]));
         let checkpoints = open(&temp.join(format!("store{number}")));
         ours.push(timed(|| checkpoints.warm(&[project.to_owned()]).unwrap()).1);
     }
-    let (ours, theirs) = (median(ours), median(theirs));
-    println!("first, {files} files: {ours:?}; git add -A: {theirs:?}; ratio {:.2}", ratio(ours, theirs));
+    Row {
+        what: "first look, median".to_owned(),
+        unit: "ms",
+        ours: ours.quantile(0.5),
+        floor: Some(theirs.quantile(0.5)),
+        at_most_floors: Some(1.5),
+        ..Row::default()
+    }
+}
+
+/// The looks around commands that change 10 files; the first one of a process reads what is known before.
+fn later(temp: &Path, project: &Path, rounds: usize) -> Vec<Row> {
     let checkpoints = open(&temp.join("store0"));
     checkpoints.begin(&SessionId::from("s"), &EntryId::from("p0"), "p0").unwrap();
     let ((), load) = timed(|| checkpoints.warm(&[project.to_owned()]).unwrap());
-    println!("first of a later session: {load:?}");
-    let mut before = Vec::new();
-    let mut after = Vec::new();
-    let mut processor = Vec::new();
-    for round in 0..15 {
-        let began = spent();
-        let (running, time) = timed(|| checkpoints.before_command(&caller(), &[project.to_owned()]).unwrap());
-        before.push(time);
-        processor.push(spent().saturating_sub(began));
+    let (mut before, mut after, mut status) = (Samples::default(), Samples::default(), Samples::default());
+    let mut both = Samples::default();
+    for round in 0..rounds {
+        let (running, looked) =
+            timed(|| checkpoints.before_command(&caller(), &[project.to_owned()]).unwrap());
         for number in 0..10 {
             let file = project.join(format!("d{number}/e0/file{number}.rs"));
             std::fs::write(file, format!("changed in round {round}")).unwrap();
         }
-        let (recorded, time) = timed(|| checkpoints.finish(running).unwrap().unwrap());
+        let (recorded, looked_again) = timed(|| checkpoints.finish(running).unwrap().unwrap());
         assert_eq!(recorded.changes.len(), 10);
-        after.push(time);
+        before.push(looked);
+        after.push(looked_again);
+        both.push(looked + looked_again);
+        status.push(git(&temp.join("git0"), project, &["diff-files", "--quiet"]));
     }
-    let best = before.iter().chain(&after).min().copied().unwrap_or_default();
-    let (before, after, processor) = (median(before), median(after), median(processor));
-    println!(
-        "later, 10 changed: before {before:?} (processor {processor:?}), after {after:?}, best {best:?}"
-    );
-    let status: Vec<_> =
-        (0..5).map(|_| git(&temp.join("git0"), project, &["diff-files", "--quiet"])).collect();
-    println!("git diff-files: {:?}", median(status));
+    let row = |what: &str, ours: f64| Row { what: what.to_owned(), unit: "ms", ours, ..Row::default() };
+    let look = |what: &str, ours: f64, floor: f64| Row {
+        floor: Some(floor),
+        at_most: Some(60.0),
+        ..row(what, ours)
+    };
+    vec![
+        row("first look of a later session", load.as_secs_f64() * 1e3),
+        look("look before a command, median", before.quantile(0.5), status.quantile(0.5)),
+        look("look before a command, least", before.quantile(0.0), status.quantile(0.0)),
+        look("look after it, 10 files changed, median", after.quantile(0.5), status.quantile(0.5)),
+        look("look after it, 10 files changed, least", after.quantile(0.0), status.quantile(0.0)),
+        row("both together, median", both.quantile(0.5)),
+        row("both together, least", both.quantile(0.0)),
+    ]
 }
 
-fn rewind(temp: &Path, project: &Path) {
+fn rewind(temp: &Path, project: &Path) -> Row {
     let checkpoints = open(&temp.join("store0"));
     let repository = repository(temp, 9);
     git(&repository, project, &["add", "-A"]);
     git(&repository, project, &["commit", "-q", "-m", "first"]);
     let session = SessionId::from("s");
     let mut random = fastrand::Rng::with_seed(9);
-    let mut ours = Vec::new();
-    let mut theirs = Vec::new();
+    let (mut ours, mut theirs) = (Samples::default(), Samples::default());
     for round in 0..7 {
         let prompt = EntryId::from(format!("r{round}"));
         checkpoints.begin(&session, &prompt, "r").unwrap();
@@ -148,8 +161,14 @@ fn rewind(temp: &Path, project: &Path) {
         change(project, &mut random);
         theirs.push(git(&repository, project, &["checkout", "-q", "--", "d0", "d1"]));
     }
-    let (ours, theirs) = (median(ours), median(theirs));
-    println!("rewind of 1,000 files: {ours:?}; git checkout: {theirs:?}; ratio {:.2}", ratio(ours, theirs));
+    Row {
+        what: "rewind of 1,000 files, median".to_owned(),
+        unit: "ms",
+        ours: ours.quantile(0.5),
+        floor: Some(theirs.quantile(0.5)),
+        at_most_floors: Some(2.0),
+        ..Row::default()
+    }
 }
 
 /// Changes 1,000 files.
@@ -169,8 +188,4 @@ fn change(project: &Path, random: &mut fastrand::Rng) {
             }
         }
     }
-}
-
-fn ratio(ours: Duration, theirs: Duration) -> f64 {
-    ours.as_secs_f64() / theirs.as_secs_f64()
 }

@@ -1,0 +1,362 @@
+//! The door to control: what is asked of the executor and its hooks, live or from a tape. In a replay nothing is
+//! there to be asked, so nothing can run.
+
+use super::deck::Deck;
+use ostler_control::{
+    ExecEvent, Executor,
+    checkpoint::CheckpointError,
+    executor::{Abandoned, ChangedFile, Kept, Recalled, Reloaded, Room},
+    hooks::{Fired, Occasion, Told},
+};
+use ostler_proto::{
+    Answer, AskId, EntryId, HookEvent, HookId, HookRecord, HookReply, HostHook, Job, JobId, Mode, SessionId,
+    ToolCall, ToolSpec,
+};
+use serde::{Serialize, de::DeserializeOwned};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+/// What an agent has others do for it.
+pub(crate) struct Hands {
+    deck: Arc<Deck>,
+    doer: Doer,
+}
+
+enum Doer {
+    Executor(Box<Executor>),
+    /// A tape, and how many calls are open.
+    Tape(u64),
+}
+
+/// What hooks made of an event, and what the log keeps of it.
+pub(crate) type Word = Option<Box<(Fired, HookRecord)>>;
+
+impl Hands {
+    pub(crate) fn new(deck: Arc<Deck>, executor: Executor) -> Self {
+        Self { deck, doer: Doer::Executor(Box::new(executor)) }
+    }
+
+    /// Hands that do nothing: what came of it is on the tape.
+    pub(crate) fn idle(deck: Arc<Deck>) -> Self {
+        Self { deck, doer: Doer::Tape(0) }
+    }
+
+    pub(crate) fn offered(&self) -> Vec<ToolSpec> {
+        self.ask("tools", Vec::new(), Executor::offered)
+    }
+
+    pub(crate) fn begin_answer(&mut self) {
+        if let Doer::Executor(executor) = &mut self.doer {
+            executor.begin_answer();
+        }
+    }
+
+    pub(crate) fn enter(&self, session: &SessionId, transcript: Option<PathBuf>) {
+        if let Doer::Executor(executor) = &self.doer {
+            executor.enter(session, transcript);
+        }
+    }
+
+    pub(crate) fn start(&mut self, call: ToolCall) {
+        match &mut self.doer {
+            Doer::Executor(executor) => executor.start(call),
+            Doer::Tape(open) => *open += 1,
+        }
+    }
+
+    pub(crate) fn open_calls(&self) -> u64 {
+        match &self.doer {
+            Doer::Executor(executor) => executor.open_calls(),
+            Doer::Tape(open) => *open,
+        }
+    }
+
+    /// The next report; waits forever where reports come from a tape.
+    pub(crate) async fn next(&mut self) -> ExecEvent {
+        match &mut self.doer {
+            Doer::Executor(executor) => executor.next().await,
+            Doer::Tape(_) => std::future::pending().await,
+        }
+    }
+
+    /// A report came from a tape.
+    pub(crate) fn note(&mut self, event: &ExecEvent) {
+        if let (Doer::Tape(open), ExecEvent::Finished(_)) = (&mut self.doer, event) {
+            *open = open.saturating_sub(1);
+        }
+    }
+
+    pub(crate) fn answer(&self, ask: AskId, answer: Answer) {
+        if let Doer::Executor(executor) = &self.doer {
+            executor.answer(ask, answer);
+        }
+    }
+
+    pub(crate) fn new_ask(&self) -> AskId {
+        self.ask("a question's id", AskId(0), Executor::new_ask)
+    }
+
+    pub(crate) fn cancel(&mut self) {
+        if let Doer::Executor(executor) = &mut self.doer {
+            executor.cancel();
+        }
+    }
+
+    pub(crate) async fn abandon(&mut self) -> Abandoned {
+        let of = "abandon";
+        match &mut self.doer {
+            Doer::Executor(executor) => self.deck.gave(of, executor.abandon().await),
+            Doer::Tape(open) => {
+                let abandoned = self.deck.again(of, Abandoned::EffectBegan);
+                if abandoned == Abandoned::Yes {
+                    *open = 0;
+                }
+                abandoned
+            }
+        }
+    }
+
+    pub(crate) async fn forget_all(&mut self) {
+        match &mut self.doer {
+            Doer::Executor(executor) => executor.forget_all().await,
+            Doer::Tape(open) => *open = 0,
+        }
+    }
+
+    pub(crate) fn has_running_jobs(&self) -> bool {
+        self.ask("running jobs?", false, Executor::has_running_jobs)
+    }
+
+    pub(crate) fn has_unheard_jobs(&self) -> bool {
+        self.ask("ended jobs?", false, Executor::has_unheard_jobs)
+    }
+
+    pub(crate) fn take_unheard_jobs(&self) -> Vec<Job> {
+        self.ask("ended jobs", Vec::new(), Executor::take_unheard_jobs)
+    }
+
+    pub(crate) fn running_jobs(&self) -> Vec<Job> {
+        self.ask("running jobs", Vec::new(), Executor::running_jobs)
+    }
+
+    pub(crate) fn pending_job_change(&self) -> Option<Job> {
+        self.ask("a job's change", None, Executor::pending_job_change)
+    }
+
+    pub(crate) fn stop_job(&self, id: &JobId) {
+        if let Doer::Executor(executor) = &self.doer {
+            executor.stop_job(id);
+        }
+    }
+
+    pub(crate) async fn stop_jobs(&self) -> Vec<Job> {
+        let of = "stopped jobs";
+        match &self.doer {
+            Doer::Executor(executor) => self.deck.gave(of, executor.stop_jobs().await),
+            Doer::Tape(_) => self.deck.again(of, Vec::new()),
+        }
+    }
+
+    pub(crate) fn mode(&self) -> Mode {
+        self.ask("mode", Mode::default(), Executor::mode)
+    }
+
+    pub(crate) fn set_mode(&self, mode: Mode) -> Result<(), String> {
+        self.ask("a mode's change", Ok(()), |executor| executor.set_mode(mode))
+    }
+
+    pub(crate) fn plan_file(&self) -> Option<PathBuf> {
+        self.ask("plan file", None, Executor::plan_file)
+    }
+
+    pub(crate) fn cwd(&self) -> PathBuf {
+        self.ask("folder", PathBuf::new(), Executor::cwd)
+    }
+
+    pub(crate) fn granted_rules(&self) -> Vec<String> {
+        self.ask("granted rules", Vec::new(), Executor::granted_rules)
+    }
+
+    pub(crate) async fn take_changed_files(&self) -> Vec<ChangedFile> {
+        let of = "changed files";
+        match &self.doer {
+            Doer::Executor(executor) => self.deck.gave(of, executor.take_changed_files().await),
+            Doer::Tape(_) => self.deck.again(of, Vec::new()),
+        }
+    }
+
+    pub(crate) async fn keep(&self, text: String) -> Option<PathBuf> {
+        let of = "a kept text";
+        match &self.doer {
+            Doer::Executor(executor) => self.deck.gave(of, executor.keep(text).await),
+            Doer::Tape(_) => self.deck.again(of, None),
+        }
+    }
+
+    pub(crate) async fn recall(&self, files: &[PathBuf], room: Room) -> Vec<Recalled> {
+        let of = "files as they are";
+        match &self.doer {
+            Doer::Executor(executor) => self.deck.gave(of, executor.recall(files, room).await),
+            Doer::Tape(_) => self.deck.again(of, Vec::new()),
+        }
+    }
+
+    pub(crate) fn forget_views(&self) {
+        if let Doer::Executor(executor) = &self.doer {
+            executor.forget_views();
+        }
+    }
+
+    pub(crate) async fn recover(&self) -> Vec<String> {
+        let of = "what was put back";
+        match &self.doer {
+            Doer::Executor(executor) => self.deck.gave(of, executor.recover().await),
+            Doer::Tape(_) => self.deck.again(of, Vec::new()),
+        }
+    }
+
+    pub(crate) fn prompted(&mut self, prompt: EntryId, title: String) {
+        if let Doer::Executor(executor) = &mut self.doer {
+            executor.prompted(prompt, title);
+        }
+    }
+
+    /// The checkpoints. What is done with them reaches far into files, so a tape ends here.
+    pub(crate) async fn checkpoints(&self) -> Result<Option<Kept>, CheckpointError> {
+        self.deck.stop("checkpoints were looked at or gone back to, which is not recorded");
+        match &self.doer {
+            Doer::Executor(executor) => executor.checkpoints().await,
+            // Asking the tape comes to its end.
+            Doer::Tape(_) => Ok(self.deck.again::<Option<()>>("checkpoints", None).and(None)),
+        }
+    }
+
+    pub(crate) fn forget_seen<'a>(&self, paths: impl Iterator<Item = &'a Path>) {
+        if let Doer::Executor(executor) = &self.doer {
+            executor.forget_seen(paths);
+        }
+    }
+
+    pub(crate) fn forget_all_seen(&self) {
+        if let Doer::Executor(executor) = &self.doer {
+            executor.forget_all_seen();
+        }
+    }
+
+    /// Settings that changed. They may change anything, so a tape ends with them.
+    pub(crate) fn changed_settings(&mut self) -> Option<Reloaded> {
+        let Doer::Executor(executor) = &mut self.doer else { return None };
+        let changed = executor.changed_settings();
+        if changed.is_some() {
+            self.deck.stop("settings changed, which is not recorded");
+        }
+        changed
+    }
+
+    pub(crate) fn postpone(&mut self, reloaded: Reloaded) {
+        if let Doer::Executor(executor) = &mut self.doer {
+            executor.postpone(reloaded);
+        }
+    }
+
+    pub(crate) fn refuse(&mut self, reloaded: Reloaded) {
+        if let Doer::Executor(executor) = &mut self.doer {
+            executor.refuse(reloaded);
+        }
+    }
+
+    pub(crate) fn take_over(&mut self, reloaded: Reloaded) -> Result<Option<HookRecord>, String> {
+        match &mut self.doer {
+            Doer::Executor(executor) => executor.take_over(reloaded),
+            Doer::Tape(_) => Ok(None),
+        }
+    }
+
+    /// The hooks in force, for the log; none where the session has none at all.
+    pub(crate) fn hook_record(&self) -> Option<HookRecord> {
+        self.ask("hooks", None, |executor| executor.hooks().map(|hooks| hooks.current().record()))
+    }
+
+    pub(crate) fn is_heard(&self, event: HookEvent) -> bool {
+        self.ask("listeners?", false, |executor| executor.hooks().is_some_and(|hooks| hooks.listen_to(event)))
+    }
+
+    pub(crate) fn set_host_hooks(&self, callbacks: Vec<HostHook>) -> Option<HookRecord> {
+        let set = |executor: &Executor| executor.hooks().and_then(|hooks| hooks.set_host(callbacks));
+        self.ask("host's hooks", None, set)
+    }
+
+    pub(crate) fn answer_hook(&self, id: HookId, reply: HookReply) {
+        if let Doer::Executor(executor) = &self.doer
+            && let Some(hooks) = executor.hooks()
+        {
+            hooks.exchange().answer(id, reply);
+        }
+    }
+
+    pub(crate) fn hang_up(&self) {
+        if let Doer::Executor(executor) = &self.doer
+            && let Some(hooks) = executor.hooks()
+        {
+            hooks.exchange().hang_up();
+        }
+    }
+
+    /// A turn begins with this prompt.
+    pub(crate) fn set_prompt(&self, prompt: EntryId) {
+        if let Doer::Executor(executor) = &self.doer
+            && let Some(hooks) = executor.hooks()
+        {
+            hooks.set_prompt(prompt);
+        }
+    }
+
+    /// What hooks have told already.
+    pub(crate) fn pending_told(&self) -> Option<Told> {
+        self.ask("a hook's news", None, |executor| {
+            executor.hooks().and_then(|hooks| hooks.exchange().pending())
+        })
+    }
+
+    /// What hooks tell next; waits forever where that comes from a tape.
+    pub(crate) fn next_told(&self) -> impl Future<Output = Told> + use<> {
+        let hooks = match &self.doer {
+            Doer::Executor(executor) => executor.hooks().cloned(),
+            Doer::Tape(_) => None,
+        };
+        async move {
+            match hooks {
+                Some(hooks) => hooks.exchange().next().await,
+                None => std::future::pending().await,
+            }
+        }
+    }
+
+    /// Tells hooks of an event; waits forever where their word comes from a tape.
+    pub(crate) fn fire(&self, occasion: &Occasion) -> impl Future<Output = Word> + use<> {
+        let firing = match &self.doer {
+            Doer::Executor(executor) => Some(executor.fire(occasion)),
+            Doer::Tape(_) => None,
+        };
+        async move {
+            match firing {
+                Some(firing) => firing.await.map(Box::new),
+                None => std::future::pending().await,
+            }
+        }
+    }
+
+    fn ask<T: Serialize + DeserializeOwned>(
+        &self,
+        of: &str,
+        otherwise: T,
+        live: impl FnOnce(&Executor) -> T,
+    ) -> T {
+        match &self.doer {
+            Doer::Executor(executor) => self.deck.gave(of, live(executor)),
+            Doer::Tape(_) => self.deck.again(of, otherwise),
+        }
+    }
+}
