@@ -22,7 +22,14 @@ pub(crate) async fn run(place: &str, machine: &Machine) -> anyhow::Result<u8> {
         })
         .await??
     };
+    let is_gone = path.symlink_metadata().is_err();
+    ensure!(
+        !is_gone || !blame.operations.is_empty(),
+        "{} does not exist, and no session removed it",
+        path.display()
+    );
     match line {
+        _ if is_gone => say(&format!("{} is not there now\n{}", path.display(), whole(&blame))),
         None => say(&whole(&blame)),
         Some(line) => {
             let found = line.checked_sub(1).and_then(|at| blame.lines.get(at));
@@ -35,16 +42,22 @@ pub(crate) async fn run(place: &str, machine: &Machine) -> anyhow::Result<u8> {
     Ok(0)
 }
 
-/// A path that may end in a line number, unless a file has that very name.
+/// A path that may end in a line number, unless a file has that very name. The file may be gone.
 fn split(place: &str, cwd: &Path) -> anyhow::Result<(PathBuf, Option<usize>)> {
-    let physical = |name: &str| cwd.join(name).canonicalize();
-    if let Ok(path) = physical(place) {
+    if let Ok(path) = cwd.join(place).canonicalize() {
         return Ok((path, None));
     }
-    let (name, line) = place.rsplit_once(':').unwrap_or((place, ""));
-    let path = physical(name).with_context(|| format!("cannot find {name}"))?;
-    let line = if line.is_empty() { None } else { Some(line.parse().context("the line must be a number")?) };
-    ensure!(path.is_file(), "{} is not a file", path.display());
+    let numbered = place.rsplit_once(':').and_then(|(name, line)| Some((name, line.parse().ok()?)));
+    let (name, line) = numbered.map_or((place, None), |(name, line)| (name, Some(line)));
+    let path = cwd.join(name);
+    let path = match (path.canonicalize(), path.parent(), path.file_name()) {
+        (Ok(path), _, _) => path,
+        (Err(_), Some(folder), Some(name)) => {
+            folder.canonicalize().unwrap_or_else(|_| folder.to_owned()).join(name)
+        }
+        (Err(error), _, _) => return Err(error).with_context(|| format!("cannot find {name}")),
+    };
+    ensure!(!path.is_dir(), "{} is a folder", path.display());
     Ok((path, line))
 }
 

@@ -2,7 +2,7 @@
 
 use crate::{machine::Machine, say};
 use anyhow::{Context, bail};
-use ostler_control::settings::{self, InForce, Merge, merge, scope};
+use ostler_control::settings::{self, InForce, Layer, Merge, merge, scope};
 use ostler_proto::Json;
 use std::path::PathBuf;
 
@@ -20,6 +20,11 @@ pub(crate) enum Scope {
 /// Prints the value in force of a key.
 pub(crate) fn get(in_force: &InForce, key: &str) -> anyhow::Result<()> {
     let Some(value) = in_force.value(key) else {
+        if in_force.layers.iter().any(|layer| left_out(layer, key).next().is_some()) {
+            bail!(
+                "what a project's files say about '{key}' is not in force; see `ostler config explain {key}`"
+            );
+        }
         bail!("no settings file says anything about '{key}'{}", hint(key));
     };
     say(&format!("{}\n", shown(&value)?));
@@ -48,8 +53,17 @@ pub(crate) fn list(in_force: &InForce) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Prints every file that speaks about a key, strongest first, and what does not count.
+/// Prints every file that speaks about a key, strongest first, and what does not count; of a group, for
+/// each of its keys.
 pub(crate) fn explain(in_force: &InForce, key: &str) -> anyhow::Result<()> {
+    let members = members(in_force, key);
+    if members.is_empty() {
+        return explain_one(in_force, key);
+    }
+    members.iter().try_for_each(|member| explain_one(in_force, member))
+}
+
+fn explain_one(in_force: &InForce, key: &str) -> anyhow::Result<()> {
     say(&format!("{key}{}\n", hint(key)));
     let reach = match scope::reach(key) {
         scope::Reach::Always => "counts in a project's own files",
@@ -69,8 +83,7 @@ pub(crate) fn explain(in_force: &InForce, key: &str) -> anyhow::Result<()> {
         say(&format!("  {word:<10} {source}: {}\n", serde_json::to_string(value)?));
     }
     for layer in &in_force.layers {
-        for left in layer.left_out.iter().filter(|left| *left == key || left.starts_with(&format!("{key}.")))
-        {
+        for left in left_out(layer, key) {
             say(&format!("  ignored    {}: {left}\n", layer.source));
         }
     }
@@ -98,6 +111,32 @@ pub(crate) fn file(machine: &Machine, scope: Scope) -> PathBuf {
         Scope::Project => machine.cwd.join(".ostler/settings.json"),
         Scope::Local => machine.cwd.join(".ostler/settings.local.json"),
     }
+}
+
+/// The keys of a group that any file speaks about; none for what is no group.
+fn members(in_force: &InForce, key: &str) -> Vec<String> {
+    let is_below = |row: &str| row.strip_prefix(key).is_some_and(|rest| rest.starts_with('.'));
+    if scope::keys().iter().any(|(row, _)| *row == key) || !scope::keys().iter().any(|(row, _)| is_below(row))
+    {
+        return Vec::new();
+    }
+    let mut keys: Vec<String> = Vec::new();
+    for layer in &in_force.layers {
+        collect(&layer.settings, "", &mut keys);
+        keys.extend(left_out(layer, key).map(str::to_owned));
+    }
+    keys.retain(|found| is_below(found));
+    keys.sort();
+    keys.dedup();
+    keys
+}
+
+/// What a file says about a key, or about keys below it, that does not count.
+fn left_out<'a>(layer: &'a Layer, key: &'a str) -> impl Iterator<Item = &'a str> {
+    let is_meant = move |left: &&str| {
+        left.strip_prefix(key).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    };
+    layer.left_out.iter().map(String::as_str).filter(is_meant)
 }
 
 fn collect(value: &Json, path: &str, keys: &mut Vec<String>) {

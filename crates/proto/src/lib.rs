@@ -31,7 +31,7 @@ pub use compaction::{Compaction, Pruned, Trigger};
 pub use consult::{Choice, Matter, UserQuestion};
 pub use context::{CacheBreak, Fingerprint, Scope, Section};
 pub use decision::{Addressee, Decision, Mode, Reason, Rule, RuleSource, Rules, Suggestion, Verdict};
-pub use envelope::{AgentEvent, Ask, Envelope, Limit, Round, SessionInfo, TurnEnd, TurnOutcome, Why};
+pub use envelope::{AgentEvent, Ask, Denial, Envelope, Limit, Round, SessionInfo, TurnEnd, TurnOutcome, Why};
 pub use hook::{HookEvent, HookRecord, HookSource};
 pub use id::{AgentId, AskId, CallId, EntryId, SessionId};
 pub use instruction::{Instruction, InstructionRecord, InstructionScope, LoadReason};

@@ -1,6 +1,6 @@
 //! How a turn ended, in the words of each audience: the result object, the exit code, one line for people.
 
-use ostler_proto::{EntryId, Json, Limit, Round, SessionId, TurnEnd, TurnOutcome, Usage, Why};
+use ostler_proto::{Denial, EntryId, Json, Limit, Round, SessionId, TurnEnd, TurnOutcome, Usage, Why};
 use serde_json::json;
 use uuid::Uuid;
 
@@ -86,6 +86,19 @@ pub(crate) fn problem(outcome: &TurnOutcome) -> Option<String> {
         }
         TurnOutcome::Failed { message } => Some(message.clone()),
     }
+}
+
+/// Says that calls were refused: an answer may rest on work that was not done.
+pub(crate) fn refused(denials: &[Denial]) -> Option<String> {
+    let mut tools: Vec<&str> = denials.iter().map(|denial| denial.tool.as_str()).collect();
+    tools.sort_unstable();
+    tools.dedup();
+    let calls = match denials.len() {
+        0 => return None,
+        1 => "1 call was".to_owned(),
+        many => format!("{many} calls were"),
+    };
+    Some(format!("{calls} not allowed ({}); --verbose says why, --allowedTools allows", tools.join(", ")))
 }
 
 /// Why the model is asked again, where nothing else tells.

@@ -5,7 +5,7 @@ use crate::cap;
 use crate::clean::{one_line, strip};
 use crate::frame::{Framer, SessionState};
 use crate::print::{Narrate, Output};
-use crate::result::{problem, result};
+use crate::result::{problem, refused, result};
 use crate::text::Narrator;
 use ostler_proto::{AgentEvent, Envelope, Json, TurnEnd, TurnOutcome};
 use tokio::io::{AsyncWrite, AsyncWriteExt, BufWriter};
@@ -136,6 +136,9 @@ impl<W: AsyncWrite + Unpin, E: AsyncWrite + Unpin> Screen<W, E> {
         // Who watches the run has been told already.
         if let (Narrate::Off, Some(problem)) = (narrate, problem(&end.outcome)) {
             self.note(&problem).await;
+        }
+        if let (Narrate::Off, Some(refused)) = (narrate, refused(&end.denials)) {
+            self.note(&refused).await;
         }
     }
 

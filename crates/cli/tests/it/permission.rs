@@ -20,6 +20,8 @@ fn without_anybody_to_ask_a_write_is_denied_and_reported() {
     assert_eq!(result["permission_denials"][0]["tool_name"], "Write");
     assert!(frames.kinds().contains("system/permission_denied"), "{}", frames.kinds());
     assert!(frames.tool_results()[0].contains("--allowedTools"), "{:?}", frames.tool_results());
+    let told = Stage::new(WRITE).run(&["-p", "go"]).check_ok().stderr.clone();
+    assert!(told.contains("1 call was not allowed (Write)"), "{told}");
 }
 
 #[test]

@@ -78,6 +78,14 @@ fn lines_are_blamed_on_calls_or_on_nobody() {
     let nobody = stage.run(&["blame", "b.txt:1"]).check_ok().stdout.clone();
     assert_eq!(nobody, "bee\nnot changed by any session that is on record\n");
     assert!(stage.run(&["blame", "a.txt:99"]).stderr.contains("has 4 lines"));
+    std::fs::remove_file(stage.repo.join("a.txt")).unwrap();
+    let gone = stage.run(&["blame", "a.txt:4"]).check_ok().stdout.clone();
+    assert!(
+        gone.contains("is not there now") && gone.contains("Edit a.txt") && gone.contains("others"),
+        "{gone}"
+    );
+    let never = stage.run(&["blame", "never.txt"]);
+    assert!(never.code == Some(1) && never.stderr.contains("does not exist"), "{}", never.stderr);
 }
 
 #[test]

@@ -59,6 +59,11 @@ fn settings_are_read_written_and_explained() {
     assert!(explained.contains("Bash(rm *)") && explained.contains("WebFetch"), "{explained}");
     let explained = stage.run(&["config", "explain", "model"]).stdout;
     assert!(explained.contains("in force   user settings") && explained.contains("ignored"), "{explained}");
+    let group = stage.run(&["config", "explain", "permissions"]).stdout;
+    assert!(group.starts_with("permissions.deny\n  counts in a project's own files\n"), "{group}");
+    stage.repo.write(".ostler/settings.json", r#"{"hooks": {}}"#);
+    let ignored = stage.run(&["config", "get", "hooks"]);
+    assert!(ignored.code == Some(1) && ignored.stderr.contains("config explain hooks"), "{}", ignored.stderr);
     let wrong = stage.run(&["config", "set", "permission.allow", "[]"]);
     assert!(wrong.code == Some(1) && wrong.stderr.contains("did you mean"), "{}", wrong.stderr);
     let wrong = stage.run(&["config", "set", "permissions.allow", "Read"]);

@@ -46,6 +46,7 @@ pub(super) fn blame(core: &mut Core, path: &Path) -> Result<Blame, CheckpointErr
     let mut lines = Authored::new();
     let mut operations = BTreeMap::new();
     let mut last = None;
+    let mut is_seen_only = false;
     // A rewind brings a version back, and with it its authors.
     let mut versions: Vec<(Standing, Authored)> = Vec::new();
     for change in history {
@@ -62,12 +63,14 @@ pub(super) fn blame(core: &mut Core, path: &Path) -> Result<Blame, CheckpointErr
             Some((_, known)) => known.clone(),
             None => carry(&lines, text_of(&after)?, author),
         };
+        is_seen_only = author.is_none();
         if author.is_some() {
             operations.insert(operation.id, operation);
         }
         last = Some(after);
     }
-    let is_changed_since = last.is_some_and(|last| last != current);
+    let is_changed_since =
+        !operations.is_empty() && (is_seen_only || last.is_some_and(|last| last != current));
     let lines = carry(&lines, text_of(&current)?, None);
     Ok(Blame { lines, operations: operations.into_values().collect(), is_changed_since })
 }

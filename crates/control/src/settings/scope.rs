@@ -74,7 +74,7 @@ const KEYS: &[(&str, Reach)] = {
         ("includeGitInstructions", Active), ("prUrlTemplate", Active), ("agent", Active), ("worktree", Active),
         ("teammateMode", Active), ("autoUpdatesChannel", Never), ("minimumVersion", Never),
         ("preferDedicatedTools", Active), ("requireFullRead", IfTightening), ("checkpoints", Never),
-        ("webFetch", Never), ("read", Active), ("fsync", IfTightening), ("budget", Always),
+        ("webFetch", Never), ("read", Active), ("budget", Always),
         ("session.fsync", IfTightening), ("session.record", Never),
     ]
 };
