@@ -4,7 +4,7 @@
 use crate::hook;
 use crate::partial::Partial;
 use crate::print::{StateFrames, StreamOptions};
-use crate::result::{again, api_error, result};
+use crate::result::{again, api_error, problem, result};
 use ostler_proto::{
     AgentEvent, Block, CallId, Compaction, Decision, Entry, EntryId, Envelope, ErrorKind, HookEvent,
     HookNews, Job, JobState, Json, ModelEvent, Reason, Round, SessionEvent, SessionId, SessionInfo,
@@ -200,6 +200,10 @@ impl Framer {
             }
             TurnOutcome::PromptTooLong { status, message } => {
                 frames.push(self.api_failure(*status, ErrorKind::InvalidRequest, message));
+            }
+            TurnOutcome::HookStopped { .. } => {
+                let fields = json!({"content": problem(&end.outcome), "level": "notice", "prevent_continuation": true});
+                frames.push(self.system("informational", fields));
             }
             TurnOutcome::Completed
             | TurnOutcome::MaxTurns { .. }

@@ -6,6 +6,7 @@ mod host;
 mod matrix;
 mod request;
 mod session;
+mod stop;
 
 use crate::stage::{Done, Stage};
 use ostler_proto::Json;

@@ -229,6 +229,8 @@ impl Worker {
     async fn tell(&self, occasion: &Occasion) {
         if let Some((fired, record)) = self.shared.fire(occasion, None).await {
             self.report(ExecEvent::Hooked { record, messages: fired.system_messages }).await;
+            let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+            said.stop = said.stop.take().or(fired.stop);
         }
     }
 }

@@ -4,6 +4,7 @@
 
 mod amend;
 mod call;
+mod cancel;
 mod hooked;
 mod input;
 mod listeners;
@@ -17,6 +18,7 @@ mod schedule;
 mod undo;
 mod update;
 
+pub use cancel::Cause;
 pub use input::CallInput;
 pub use listeners::{Facts, SessionHooks};
 pub use outside::ChangedFile;
@@ -32,6 +34,7 @@ use crate::{
     settings::Changed,
 };
 use call::Worker;
+use cancel::Cancellation;
 use ostler_proto::{
     Answer, Ask, AskId, CallId, Decision, HookRecord, Intent, Job, JobId, Json, Mode, SessionId, StateChange,
     ToolCall, ToolResult, ToolSpec, session::CallState,
@@ -52,7 +55,6 @@ use tokio::{
     sync::{OnceCell, Semaphore, mpsc, oneshot},
     task::JoinSet,
 };
-use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 use undo::Undo;
 
@@ -143,6 +145,8 @@ pub enum ExecEvent {
     Noticed(String),
     /// The permission mode is another now, by an answer or by what a call put to the user.
     ModeChanged(Mode),
+    /// A hook stops the run, for this reason; the call it spoke about has its result already.
+    Stopped(String),
     /// A call has its one result. These come in call order.
     Finished(Finished),
 }
@@ -175,8 +179,6 @@ pub enum AfterCall {
     GoOn,
     /// Stop: whoever was asked said so.
     Interrupt,
-    /// End here, for this reason: a hook said so.
-    Stop(String),
     /// End with this error.
     Fatal(String),
 }
@@ -206,8 +208,8 @@ pub struct Executor {
     early: BTreeMap<u64, Finished>,
     next_number: u64,
     next_result: u64,
-    /// Parent of the tokens of all open calls.
-    cancel: CancellationToken,
+    /// What calls off all open calls.
+    cancel: Cancellation,
     seen_before: Option<FileState>,
     reload: Option<Reload>,
     /// Files whose change hooks did not want.
@@ -274,7 +276,7 @@ impl Executor {
             early: BTreeMap::new(),
             next_number: 0,
             next_result: 0,
-            cancel: CancellationToken::new(),
+            cancel: Cancellation::default(),
             seen_before: None,
             reload: setup.reload,
             refused: Vec::new(),
@@ -323,7 +325,7 @@ impl Executor {
             shared: Arc::clone(&self.shared),
             ticket: self.shared.schedule.open(number),
             number,
-            cancel: self.cancel.child_token(),
+            cancel: self.cancel.child(),
             said: Mutex::default(),
         };
         let span = tracing::info_span!("call", tool = call.name, id = %call.id);
@@ -375,6 +377,7 @@ impl Executor {
                 | ExecEvent::Asked(_)
                 | ExecEvent::AskWithdrawn(_)
                 | ExecEvent::ModeChanged(_)
+                | ExecEvent::Stopped(_)
                 | ExecEvent::JobChanged(_)
                 | ExecEvent::Noticed(_)) => return event,
             }
@@ -390,9 +393,9 @@ impl Executor {
     }
 
     /// Cancels every open call. Each still gets its result, through [`Self::next`].
-    pub fn cancel(&mut self) {
-        self.cancel.cancel();
-        self.cancel = CancellationToken::new();
+    pub fn cancel(&mut self, cause: Cause) {
+        self.cancel.cancel(cause);
+        self.cancel = Cancellation::default();
     }
 
     /// Forgets the calls of this answer, if nothing with an effect has begun since
@@ -408,7 +411,7 @@ impl Executor {
 
     /// Stops every call, whatever it did, and forgets it: for when the session cannot go on.
     pub async fn forget_all(&mut self) {
-        self.cancel();
+        self.cancel(Cause::User);
         self.tasks.shutdown().await;
         self.early.clear();
         self.next_result = self.next_number;

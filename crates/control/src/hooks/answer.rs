@@ -243,7 +243,7 @@ pub(super) fn of_json(event: HookEvent, value: &Json) -> Result<Answer, Trouble>
         (Some(Legacy::Approve), HookEvent::PreToolUse) => Word::Allow(reason.clone()),
         (Some(Legacy::Approve) | None, _) => Word::Nothing,
     };
-    let stop_reason = output.stop_reason.unwrap_or_else(|| "a hook stopped the run".to_owned());
+    let stop_reason = output.stop_reason.unwrap_or_else(|| "it gave no reason".to_owned());
     let mut answer = Answer {
         word,
         system_message: output.system_message,

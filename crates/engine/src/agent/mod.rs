@@ -375,6 +375,7 @@ impl Agent {
                 }
             }
             ExecEvent::Told(told) => return self.on_told(told).await,
+            ExecEvent::Stopped(reason) => return self.stop(TurnOutcome::HookStopped { reason }).await,
             ExecEvent::Started { call, tool, intent } => {
                 self.parts.instructing.note_touched(&intent.access);
                 session.tell(AgentEvent::CallStarted { call, tool, intent }).await;
@@ -417,10 +418,6 @@ impl Agent {
         match after {
             AfterCall::GoOn => self.advance().await,
             AfterCall::Interrupt => self.stop(TurnOutcome::Interrupted { during_tools: true }).await,
-            AfterCall::Stop(reason) => {
-                self.note_stop(&reason).await;
-                self.stop(TurnOutcome::Completed).await
-            }
             AfterCall::Fatal(message) => self.stop(TurnOutcome::Failed { message }).await,
         }
     }
@@ -434,21 +431,27 @@ impl Agent {
         if self.parts.executor.open_calls() > 0 {
             return Ok(());
         }
-        let may_go_on = !turn.ended_by_hook;
-        match std::mem::replace(then, Next::Request) {
-            Next::Request => self.hooks_after_batch().await,
+        match (std::mem::replace(then, Next::Request), turn.stopped_by_hook.clone()) {
+            (Next::Request | Next::Wait(_) | Next::End(TurnOutcome::Completed), Some(reason)) => {
+                self.end(TurnOutcome::HookStopped { reason }).await
+            }
+            (Next::Request, None) => self.hooks_after_batch().await,
             // What ended in the meantime is told before the turn does.
-            Next::End(TurnOutcome::Completed) if has_news && may_go_on => self.request().await,
-            Next::End(TurnOutcome::Completed) if may_go_on => self.hooks_before_end().await,
-            Next::Wait(pause) => {
+            (Next::End(TurnOutcome::Completed), None) if has_news => self.request().await,
+            (Next::End(TurnOutcome::Completed), None) => self.hooks_before_end().await,
+            (Next::Wait(pause), None) => {
                 turn.phase = Phase::Waiting(Box::pin(tokio::time::sleep(pause)));
                 Ok(())
             }
-            Next::End(outcome) => self.end(outcome).await,
+            (Next::End(outcome), _) => self.end(outcome).await,
         }
     }
 
     async fn end(&mut self, outcome: TurnOutcome) -> Reaction {
+        let outcome = match (outcome, self.stopped_by_hook()) {
+            (TurnOutcome::Completed, Some(stopped)) => stopped,
+            (outcome, _) => outcome,
+        };
         match &outcome {
             TurnOutcome::Interrupted { during_tools } => {
                 let event = SessionEvent::Interrupted { during_tools: *during_tools };
@@ -467,6 +470,7 @@ impl Agent {
             TurnOutcome::Completed
             | TurnOutcome::MaxTurns { .. }
             | TurnOutcome::BudgetExhausted { .. }
+            | TurnOutcome::HookStopped { .. }
             | TurnOutcome::Failed { .. } => {}
         }
         let stopped_jobs = match self.parts.limits.lifetime {

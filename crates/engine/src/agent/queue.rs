@@ -109,7 +109,7 @@ impl Agent {
         let id = prompt.id.get_or_insert_with(|| self.parts.deck.id());
         self.parts.executor.set_prompt(id.clone());
         self.begin_turn().await?;
-        if let Some(outcome) = prompt.refused {
+        if let Some(outcome) = prompt.refused.take().or_else(|| self.stopped_by_hook()) {
             return self.end(outcome).await;
         }
         if prompt.is_command()
@@ -130,7 +130,7 @@ impl Agent {
         self.open().await?;
         match self.hooks_on_prompt(&prompt.content).await? {
             None => self.record_prompt(prompt).await,
-            Some(TurnOutcome::Failed { message }) => {
+            Some(TurnOutcome::Failed { message } | TurnOutcome::HookStopped { reason: message }) => {
                 self.parts.session.tell(AgentEvent::Notice { text: message }).await;
                 Ok(())
             }

@@ -5,7 +5,7 @@ use super::deck::Deck;
 use ostler_control::{
     ExecEvent, Executor,
     checkpoint::CheckpointError,
-    executor::{Abandoned, ChangedFile, Kept, Recalled, Reloaded, Room},
+    executor::{Abandoned, Cause, ChangedFile, Kept, Recalled, Reloaded, Room},
     hooks::{Fired, Occasion, Told},
 };
 use ostler_proto::{
@@ -98,9 +98,9 @@ impl Hands {
         self.ask("a question's id", AskId(0), Executor::new_ask)
     }
 
-    pub(crate) fn cancel(&mut self) {
+    pub(crate) fn cancel(&mut self, cause: Cause) {
         if let Doer::Executor(executor) = &mut self.doer {
-            executor.cancel();
+            executor.cancel(cause);
         }
     }
 
