@@ -146,7 +146,7 @@ pub(crate) fn ask_model(
         Box::pin(async move {
             let chosen = chosen?;
             let words = question::ask(&chosen, question.system, &question.prompt).await?;
-            let spent = Some(Spent { model: chosen.name, usage: words.usage });
+            let spent = Some(Spent { model: chosen.name, usage: words.usage, cost_usd: 0.0 });
             Ok(ModelAnswer { text: words.text, spent })
         })
     }))

@@ -2,6 +2,7 @@
 //! sockets, and what a session's log proves.
 
 mod events;
+mod extras;
 mod host;
 mod matrix;
 mod request;

@@ -17,6 +17,7 @@ mod scan;
 mod schedule;
 mod undo;
 mod update;
+mod watch;
 
 pub use cancel::Cause;
 pub use input::CallInput;
@@ -36,8 +37,8 @@ use crate::{
 use call::Worker;
 use cancel::Cancellation;
 use ostler_proto::{
-    Answer, Ask, AskId, CallId, Decision, HookRecord, Intent, Job, JobId, Json, Mode, SessionId, StateChange,
-    ToolCall, ToolResult, ToolSpec, session::CallState,
+    Answer, Ask, AskId, CallId, Decision, HookEvent, HookRecord, Intent, Job, JobId, Json, Mode, SessionId,
+    StateChange, ToolCall, ToolResult, ToolSpec, session::CallState,
 };
 use ostler_tools::{
     Artifacts, PlanContext, Registry,
@@ -218,6 +219,8 @@ pub struct Executor {
     postponed: Option<Reloaded>,
     /// What is done beside the calls: the project is taken in for undo.
     upkeep: JoinSet<()>,
+    /// Watches files for hooks.
+    watching: JoinSet<()>,
 }
 
 /// What every call of the session shares.
@@ -282,6 +285,7 @@ impl Executor {
             refused: Vec::new(),
             postponed: None,
             upkeep: JoinSet::new(),
+            watching: JoinSet::new(),
         }
     }
 
@@ -447,10 +451,17 @@ impl Executor {
         self.shared.jobs.pending_change()
     }
 
-    /// Tells hooks of an event that is about no call. Nothing when none listens.
+    /// Tells hooks of an event that is about no call. Nothing when none listens. At the end those that still speak
+    /// are let finish, for a while.
     pub fn fire(&self, occasion: &Occasion) -> impl Future<Output = Option<(Fired, HookRecord)>> + use<> {
         let (shared, occasion) = (Arc::clone(&self.shared), occasion.clone());
-        async move { shared.fire(&occasion, None).await }
+        async move {
+            let fired = shared.fire(&occasion, None).await;
+            if let (HookEvent::SessionEnd, Some(hooks)) = (occasion.event, &shared.hooks) {
+                hooks.see_off().await;
+            }
+            fired
+        }
     }
 
     /// The session's hooks.

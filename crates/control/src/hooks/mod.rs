@@ -8,6 +8,7 @@ mod command;
 mod config;
 mod exchange;
 mod export;
+mod extras;
 mod host;
 pub mod http;
 mod matcher;
@@ -19,6 +20,7 @@ mod run;
 pub use config::Scope;
 pub use exchange::{Exchange, Told};
 pub use export::Exports;
+pub use extras::Extras;
 pub use http::{HttpPost, Post, Posted, Reach};
 pub use occasion::{CallFacts, Common, Occasion};
 pub use prompt::{AskModel, ModelAnswer, ModelQuestion};
@@ -106,6 +108,9 @@ pub struct Fired {
     pub suppress_output: bool,
     /// What stands in the place of the call's result.
     pub replaced_result: Option<Json>,
+    /// What they said that only few events know.
+    #[serde(default)]
+    pub extras: Extras,
     /// Everything hooks said for this event alone, in the order of settings.
     pub specific: Vec<Json>,
     /// Variables left for later commands, in the order of settings.
@@ -205,6 +210,16 @@ impl Hooks {
     /// Whether anything would listen. Where nothing does, firing costs nothing and leaves no record.
     pub fn listen_to(&self, event: HookEvent) -> bool {
         self.all.iter().any(|hook| hook.info.event == event)
+    }
+
+    /// The files that hooks on changed files name themselves: those of these names in the folder.
+    pub(crate) fn watched_names(&self) -> impl Iterator<Item = &str> {
+        let names = self.all.iter().filter(|hook| hook.info.event == HookEvent::FileChanged);
+        let names = names.flat_map(|hook| hook.info.matcher.split('|'));
+        // A pattern names no file.
+        names
+            .map(str::trim)
+            .filter(|name| !name.is_empty() && !name.contains(|c| "*?+()[]{}^$\\/".contains(c)))
     }
 
     /// How long those of a session's end may take together.

@@ -20,6 +20,9 @@ use tokio::sync::mpsc;
 /// How often in one turn hooks may keep the agent from stopping.
 const MAX_SENT_BACK: u32 = 8;
 
+/// The longest name a hook may give a session, in characters.
+const LONGEST_TITLE: usize = 200;
+
 /// What came of asking hooks.
 pub(super) enum Heard {
     /// What they said; nothing where nobody listens.
@@ -53,9 +56,13 @@ impl Agent {
         if had_hooks || !is_empty {
             self.parts.session.record(SessionEvent::Hooked { record }).await?;
         }
-        let occasion = Occasion::session_start(source, &self.parts.chosen.name);
+        let occasion = self.titled(Occasion::session_start(source, &self.parts.chosen.name));
         match self.ask_hooks(&occasion).await? {
-            Heard::Word(fired) => self.unheard.extend(fired.additional_context),
+            Heard::Word(fired) => {
+                self.name_session(fired.extras.title)?;
+                self.opening = fired.extras.opening;
+                self.unheard.extend(fired.additional_context);
+            }
             // It is about the whole turn, which has yet to begin.
             Heard::Interrupted => self.waiting.push_front(Command::Interrupt),
         }
@@ -68,7 +75,7 @@ impl Agent {
         content: &[Block],
     ) -> Result<Option<TurnOutcome>, LogError> {
         let texts: Vec<&str> = content.iter().filter_map(Block::as_text).collect();
-        let occasion = Occasion::user_prompt_submit(&texts.join("\n"));
+        let occasion = self.titled(Occasion::user_prompt_submit(&texts.join("\n")));
         let Heard::Word(fired) = self.ask_hooks(&occasion).await? else {
             return Ok(Some(TurnOutcome::Interrupted { during_tools: false }));
         };
@@ -79,8 +86,28 @@ impl Agent {
             let message = format!("the prompt was blocked by a hook: {}", plain(reason));
             return Ok(Some(TurnOutcome::Failed { message }));
         }
+        self.name_session(fired.extras.title)?;
         self.unheard.extend(fired.additional_context);
         Ok(None)
+    }
+
+    /// What hooks on the start and on prompts are told of the session's name.
+    fn titled(&self, occasion: Occasion) -> Occasion {
+        match &self.parts.session.state().labels.title {
+            Some(title) => occasion.with("session_title", title.as_str()),
+            None => occasion,
+        }
+    }
+
+    /// Gives the session the name that hooks want it to have.
+    fn name_session(&mut self, title: Option<String>) -> Reaction {
+        let Some(title) = title else { return Ok(()) };
+        let title = plain(&title).split_whitespace().collect::<Vec<_>>().join(" ");
+        let title: String = title.chars().take(LONGEST_TITLE).collect();
+        if !title.is_empty() && self.parts.session.state().labels.title.as_ref() != Some(&title) {
+            self.parts.session.name(&title)?;
+        }
+        Ok(())
     }
 
     /// The turn would end: hooks may send the agent back to work.
@@ -198,15 +225,15 @@ impl Agent {
     }
 
     /// Records what hooks did, and books what they used of a model.
-    pub(super) async fn record_hooks(&mut self, record: HookRecord) -> Reaction {
-        if let HookRecord::Fired(firing) = &record {
+    pub(super) async fn record_hooks(&mut self, mut record: HookRecord) -> Reaction {
+        if let HookRecord::Fired(firing) = &mut record {
             if let (Some(turn), Some(reason)) = (&mut self.turn, &firing.stop) {
                 turn.stopped_by_hook.get_or_insert_with(|| reason.clone());
             }
-            for spent in firing.runs.iter().filter_map(|run| run.spent.as_ref()) {
+            for spent in firing.runs.iter_mut().filter_map(|run| run.spent.as_mut()) {
                 // A model that can be asked once can be found again; if not, nobody knows its price.
                 if let Ok(chosen) = self.choose(&spent.model) {
-                    self.ledger.book(&chosen.name, &chosen.row, spent.usage);
+                    spent.cost_usd = self.charge_for(&chosen, spent.usage, 0);
                 }
             }
         }

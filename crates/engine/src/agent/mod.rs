@@ -85,6 +85,8 @@ pub(crate) struct Agent {
     waiting: VecDeque<Command>,
     /// What the model will read with its next request: words of hooks, and that files were put back.
     pub(crate) unheard: Vec<String>,
+    /// What hooks want the model to read before the first prompt, as the user's words.
+    opening: Option<String>,
     attempts: compact::Attempts,
     /// When the model must read it.
     urgency: Urgency,
@@ -137,6 +139,7 @@ impl Agent {
             closing: false,
             waiting: VecDeque::new(),
             unheard: Vec::new(),
+            opening: None,
             attempts: compact::Attempts::default(),
             urgency: Urgency::InTime,
             known_plan: KnownPlan::default(),

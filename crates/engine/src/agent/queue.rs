@@ -3,6 +3,7 @@
 
 use super::{Agent, Reaction};
 use crate::{commands, session::LogError};
+use ostler_control::hooks::plain;
 use ostler_proto::{
     AgentEvent, Block, Command, EntryId, Query, Queued, SessionEvent, TurnOutcome, Why, Wording,
 };
@@ -146,7 +147,9 @@ impl Agent {
     }
 
     async fn record_prompt(&mut self, prompt: Prompt) -> Reaction {
-        let Prompt { content, id, .. } = prompt;
+        let Prompt { mut content, id, .. } = prompt;
+        let opening = self.opening.take().map(|text| Block::text(plain(&text)));
+        content.splice(0..0, opening);
         let title: String = content.iter().filter_map(Block::as_text).collect::<Vec<_>>().join(" ");
         let event = SessionEvent::Prompted { content, meta: false };
         let id = match id {

@@ -280,7 +280,7 @@ impl Hands {
     }
 
     pub(crate) fn is_heard(&self, event: HookEvent) -> bool {
-        self.ask("listeners?", false, |executor| executor.hooks().is_some_and(|hooks| hooks.listen_to(event)))
+        self.ask("listeners?", false, |executor| executor.hooks().is_some_and(|hooks| hooks.is_owed(event)))
     }
 
     pub(crate) fn set_host_hooks(&self, callbacks: Vec<HostHook>) -> Option<HookRecord> {
