@@ -345,7 +345,8 @@ fn tell_firing(text: &mut String, depth: usize, firing: &HookFiring) {
         None if firing.block.is_some() => "block",
         None => "no word",
     };
-    line(text, depth, &format!("{}: {verdict}, {} evaluated", firing.event, firing.runs.len()));
+    let stop = firing.stop.as_ref().map(|reason| format!(", stopped the run: {reason}")).unwrap_or_default();
+    line(text, depth, &format!("{}: {verdict}, {} evaluated{stop}", firing.event, firing.runs.len()));
     firing.runs.iter().for_each(|run| line(text, depth + 1, &told(run)));
 }
 

@@ -23,6 +23,14 @@ fn without_anybody_to_ask_a_write_is_denied_and_reported() {
 }
 
 #[test]
+fn a_denial_names_a_way_out_that_is_one() {
+    let stage = Stage::new(&WRITE.replace("new.txt", ".git/hooks/pre-commit"));
+    let frames = stage.frames(&["--allowedTools", "Edit"]);
+    let told = &frames.tool_results()[0];
+    assert!(told.contains("through a host program") && !told.contains("--allowedTools"), "{told}");
+}
+
+#[test]
 fn modes_rules_and_settings_allow_and_deny() {
     let check = |args: &[&str], settings: &str, expect: bool| {
         let stage = Stage::new(WRITE);

@@ -12,8 +12,8 @@ use crate::{
 };
 use futures_util::FutureExt;
 use ostler_proto::{
-    Access, Addressee, Answer, Ask, AskId, Block, CallId, Decision, Intent, Interrupt, Json, Reason, Rule,
-    RuleSource, StateChange, Suggestion, ToolCall, ToolError, ToolOutput, ToolResult, Verdict,
+    Access, Addressee, Answer, Ask, AskId, Block, CallId, Decision, Intent, Interrupt, Json, Mode, Reason,
+    Rule, RuleSource, StateChange, Suggestion, ToolCall, ToolError, ToolOutput, ToolResult, Verdict,
     session::CallState,
 };
 use ostler_tools::{Effect, Plan, Progress, Registered, RunContext, host::Terms};
@@ -268,7 +268,7 @@ impl Worker {
             self.decided(facts, Decision::Ask { because, suggestions, to }).await?;
         }
         let Some((answer, because)) = self.settle(&ask, question, attendance).await? else {
-            let tell_model = unattended(&ask.intent, &ask.because);
+            let tell_model = unattended(&ask);
             let because = Reason::Unattended;
             self.decided(facts, Decision::Deny { because, tell_model: tell_model.clone() }).await?;
             return Ok(Answered::Stop(Outcome::denied(tell_model)));
@@ -426,10 +426,17 @@ fn as_proposed(tool: &Registered, input: &Json) -> Json {
     input
 }
 
-fn unattended(intent: &Intent, because: &Reason) -> String {
+fn unattended(ask: &Ask) -> String {
+    let Ask { intent, because, suggestions, .. } = ask;
+    let by_mode = matches!(because, Reason::Mode { mode } if *mode != Mode::Plan);
+    // What is not offered to be remembered may be what asks whatever the rules say.
+    let way_out = if by_mode || !suggestions.is_empty() {
+        "The user can allow it with --allowedTools or --permission-mode"
+    } else {
+        "Somebody who is asked can allow it: in a terminal, or through a host program"
+    };
     format!(
-        "permission to run '{}' was not granted: {because}, and nobody is there to answer. \
-         The user can allow it with --allowedTools or --permission-mode",
+        "permission to run '{}' was not granted: {because}, and nobody is there to answer. {way_out}",
         intent.title
     )
 }

@@ -92,6 +92,8 @@ pub(crate) struct Agent {
     urgency: Urgency,
     /// What the model knows of plan mode.
     known_plan: KnownPlan,
+    /// What a host wants the model to know besides when plan mode begins.
+    plan_instructions: Option<String>,
 }
 
 /// When the model must read what hooks said.
@@ -143,6 +145,7 @@ impl Agent {
             attempts: compact::Attempts::default(),
             urgency: Urgency::InTime,
             known_plan: KnownPlan::default(),
+            plan_instructions: None,
         }
     }
 
@@ -247,6 +250,10 @@ impl Agent {
             Command::Query { id, query } => self.on_query(id, query).await,
             Command::Answer { ask, answer } => self.on_answer(ask, answer).await,
             Command::SetHooks(callbacks) => self.set_host_hooks(callbacks).await,
+            Command::SetPlanInstructions(text) => {
+                self.plan_instructions = Some(text);
+                Ok(())
+            }
             Command::AnswerHook { id, reply } => {
                 self.parts.executor.answer_hook(id, reply);
                 Ok(())

@@ -85,6 +85,7 @@ impl Agent {
             Command::Append { .. }
             | Command::Answer { .. }
             | Command::SetHooks(_)
+            | Command::SetPlanInstructions(_)
             | Command::AnswerHook { .. }
             | Command::Query { .. }
             | Command::SetMode(_)

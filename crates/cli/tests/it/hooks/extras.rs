@@ -65,13 +65,13 @@ fn changed_files_are_told_to_hooks_that_watch_them() {
     let mut host = Host::start(&stage, &["--allowedTools", "Bash", "--include-hook-events"]);
     host.prompt();
     host.until(|frame| frame["type"] == "result");
-    let mut changed = |path: &str, content: &str| {
+    let mut write_and_wait = |path: &str, content: &str| {
         stage.repo.write(path, content);
         // The host sees it while nothing else goes on.
         host.until(|frame| frame["subtype"] == "hook_response" && frame["hook_event"] == "FileChanged");
     };
-    changed("deep/conf", "22");
-    changed(".envrc", "new");
+    write_and_wait("deep/conf", "22");
+    write_and_wait(".envrc", "new");
     let changes: Vec<Json> =
         stage.repo.read("changes").lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let facts = |change: &Json| {

@@ -84,6 +84,8 @@ fn people_and_programs_are_told_why() {
     let stage = new_stage(&read.repeat(3), &hooks(&[("PostToolUse", ENOUGH)]));
     let done = stage.run(&["-p", "go"]);
     assert!(done.check_ok().stderr.contains("stopped by a hook: enough"), "{}", done.stderr);
+    let audit = stage.run(&["hooks", "audit"]);
+    assert!(audit.stdout.contains("stopped the run: enough"), "{}", audit.stdout);
     let told = stage.run(&["-p", "go", "--verbose"]);
     let shown = told.stdout + &told.stderr;
     assert!(shown.contains("stopped by a hook: enough"), "{shown}");
