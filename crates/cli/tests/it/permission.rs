@@ -308,3 +308,21 @@ fn explain_tells_the_steps_of_a_file_call() {
         }
     }
 }
+
+#[test]
+fn explain_knows_which_addresses_are_never_fetched() {
+    let stage = Stage::new(WRITE);
+    let settings =
+        json!({"permissions": {"allow": ["WebFetch"]}, "webFetch": {"allowHosts": ["127.0.0.1:8080"]}});
+    stage.home.write(".ostler/settings.json", settings.to_string());
+    for (address, expect) in [
+        ("https://docs.rs/x", "Decision   allow"),
+        ("http://[::ffff:169.254.169.254]/", "Decision   deny"),
+        ("file:///etc/passwd", "Decision   deny"),
+        ("http://127.1:8080/", "Decision   allow"),
+        ("http://127.1:8081/", "Decision   deny"),
+    ] {
+        let done = stage.run(&["permissions", "explain", "--tool", "WebFetch", address]);
+        assert!(done.check_ok().stdout.contains(expect), "{address}: {}", done.stdout);
+    }
+}

@@ -66,6 +66,8 @@ pub struct Surroundings {
     pub post: Option<HttpPost>,
     /// How a model is asked.
     pub ask_model: Option<AskModel>,
+    /// How long the end of a session may wait for hooks, if the user says so.
+    pub at_end: Option<Duration>,
     /// Where they tell what nobody waits for, and a host is called back.
     pub exchange: Arc<Exchange>,
 }
@@ -225,7 +227,10 @@ impl Hooks {
     /// How long those of a session's end may take together.
     pub fn time_at_end(&self) -> Duration {
         let at_end = self.all.iter().filter(|hook| hook.info.event == HookEvent::SessionEnd);
-        at_end.map(|hook| config::limit(hook, &self.all)).max().unwrap_or_default()
+        at_end
+            .map(|hook| config::limit(hook, &self.all, self.around.surroundings.at_end))
+            .max()
+            .unwrap_or_default()
     }
 
     /// The hooks that would run.
@@ -363,7 +368,7 @@ impl Hooks {
     ) -> Job {
         let hook = Arc::clone(&self.all[place]);
         Job {
-            limit: config::limit(&hook, &self.all),
+            limit: config::limit(&hook, &self.all, self.around.surroundings.at_end),
             hook,
             around: Arc::clone(&self.around),
             cwd: common.cwd.clone(),
