@@ -97,7 +97,7 @@ impl Framer {
             AgentEvent::WentRound(round) => self.went_round(*round).into_iter().collect(),
             AgentEvent::Notice { text } => {
                 let frame = self.system("informational", json!({"content": text, "level": "notice"}));
-                self.not_first(frame)
+                self.in_turn_only(vec![frame])
             }
             AgentEvent::JobChanged { job, at_ms } => self.job_changed(job, *at_ms),
             AgentEvent::Compacting { .. } => vec![self.system("status", json!({"status": "compacting"}))],
@@ -318,7 +318,8 @@ impl Framer {
             return Vec::new();
         }
         let frame = self.system(subtype, fields);
-        if is_always_shown { vec![frame] } else { self.not_first(frame) }
+        // Between turns they come when it happens; only the very first init must be waited for.
+        if is_always_shown || self.info.is_some() { vec![frame] } else { self.in_turn_only(vec![frame]) }
     }
 
     /// A job's start, or its end twice over: hosts follow either the updates or the notifications.
@@ -439,11 +440,6 @@ impl Framer {
         }
         self.early.append(&mut frames);
         frames
-    }
-
-    /// Between turns it comes when it happens; only the very first init must be waited for.
-    fn not_first(&mut self, frame: Json) -> Vec<Json> {
-        if self.info.is_some() { vec![frame] } else { self.in_turn_only(vec![frame]) }
     }
 
     fn stream_event(&self, event: Json) -> Json {
