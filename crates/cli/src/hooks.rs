@@ -30,6 +30,7 @@ use std::{
     fmt::Write as _,
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 /// The words after `ostler hooks`.
@@ -109,6 +110,9 @@ pub(crate) fn surroundings(
     machine.add_vars(&in_force.env);
     let secrets: Vec<String> = in_force.models.values().filter_map(|row| row.api_key_env.clone()).collect();
     let passed: Vec<String> = in_force.env.keys().chain(&in_force.pass_env).cloned().collect();
+    // What is no number says nothing; hooks keep the time they have without it.
+    let at_end = machine.number("CLAUDE_CODE_SESSIONEND_HOOKS_TIMEOUT_MS").ok().flatten();
+    let at_end = at_end.map(Duration::from_millis);
     Surroundings {
         project: machine.cwd.clone(),
         home: machine.home.clone(),
@@ -118,6 +122,7 @@ pub(crate) fn surroundings(
         artifacts,
         post: Some(post::http_post()),
         ask_model,
+        at_end,
         exchange: Arc::default(),
     }
 }
@@ -146,7 +151,7 @@ pub(crate) fn ask_model(
         Box::pin(async move {
             let chosen = chosen?;
             let words = question::ask(&chosen, question.system, &question.prompt).await?;
-            let spent = Some(Spent { model: chosen.name, usage: words.usage });
+            let spent = Some(Spent { model: chosen.name, usage: words.usage, cost_usd: 0.0 });
             Ok(ModelAnswer { text: words.text, spent })
         })
     }))
@@ -193,7 +198,7 @@ fn description(hook: &HookInfo) -> String {
     let matcher = if hook.matcher.is_empty() { "*" } else { &hook.matcher };
     let condition = hook.condition.as_ref().map(|rule| format!(", if {rule}")).unwrap_or_default();
     let background = if hook.background { ", in the background" } else { "" };
-    let seconds = std::time::Duration::from_millis(hook.timeout_ms).as_secs_f64();
+    let seconds = Duration::from_millis(hook.timeout_ms).as_secs_f64();
     format!("{matcher}  {}  {}  ({}, {seconds} s{condition}{background})", hook.kind, hook.hook, hook.source)
 }
 
@@ -345,7 +350,8 @@ fn tell_firing(text: &mut String, depth: usize, firing: &HookFiring) {
         None if firing.block.is_some() => "block",
         None => "no word",
     };
-    line(text, depth, &format!("{}: {verdict}, {} evaluated", firing.event, firing.runs.len()));
+    let stop = firing.stop.as_ref().map(|reason| format!(", stopped the run: {reason}")).unwrap_or_default();
+    line(text, depth, &format!("{}: {verdict}, {} evaluated{stop}", firing.event, firing.runs.len()));
     firing.runs.iter().for_each(|run| line(text, depth + 1, &told(run)));
 }
 

@@ -102,8 +102,8 @@ async fn run(args: Args) -> anyhow::Result<Ended> {
         Some(Subcommand::Hooks(words)) => hooks::run(&args, words, &machine).await.map(Ended::InOrder),
         Some(Subcommand::Permissions { command }) => match command {
             PermissionsCommand::Explain { call, tool, json } => {
-                let policy = wire::policy(&args, &machine)?;
-                permissions::explain(&machine, &policy, tool, call, *json).await?;
+                let (policy, reach) = wire::policy(&args, &machine)?;
+                permissions::explain(&machine, (&policy, &reach), tool, call, *json).await?;
                 Ok(Ended::InOrder(0))
             }
             PermissionsCommand::Check { jsonl } => {

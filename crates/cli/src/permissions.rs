@@ -5,10 +5,10 @@ use crate::machine::Machine;
 use anyhow::{Context, bail};
 use ostler_control::{
     permission::{Explanation, Policy},
-    rehearse::{Case, Rehearsal, rehearse},
+    rehearse::{Case, Rehearsal, Shell, Stage, rehearse},
 };
 use ostler_proto::{Decision, Json};
-use ostler_tools::host::Local;
+use ostler_tools::{host::Local, web::Reach};
 use serde_json::json;
 use std::{
     fmt::Write as _,
@@ -19,16 +19,15 @@ use std::{
 /// Explains one call under the policy in force. `true` means that it would run without asking.
 pub(crate) async fn explain(
     machine: &Machine,
-    policy: &Policy,
+    (policy, reach): (&Policy, &Reach),
     tool: &str,
     call: &str,
     as_json: bool,
 ) -> anyhow::Result<()> {
     let input = input_of(tool, call)?;
     let host = Local::new(machine.home.clone(), Vec::new());
-    let rehearsal = rehearse(tool, &input, &machine.cwd, policy, &host, false)
-        .await
-        .map_err(|problem| anyhow::anyhow!(problem))?;
+    let stage = Stage { cwd: &machine.cwd, policy, host: &host, shell: Shell::Bash, reach };
+    let rehearsal = rehearse(tool, &input, &stage).await.map_err(|problem| anyhow::anyhow!(problem))?;
     let explanation = rehearsal.line.as_ref().map(|line| line.explain(policy));
     let text = if as_json {
         let whole = json!({

@@ -9,7 +9,10 @@ use ostler_proto::{
     Access, Decision, Footprint, Intent, Json, Matter, Mode, PathFact, Preview, Reason, Rule, RuleSource,
     Rules,
 };
-use ostler_tools::host::Host;
+use ostler_tools::{
+    host::Host,
+    web::{self, Reach},
+};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -117,22 +120,47 @@ impl Case {
         let first = policy.roots.first().map_or(here, PathBuf::as_path);
         let cwd = self.cwd.as_deref().unwrap_or(first).to_owned();
         let foreign = self.shell.as_deref().is_some_and(|shell| !matches!(base_name(shell), "bash" | "sh"));
-        rehearse(&self.tool, &self.input, &cwd, &policy, host, foreign).await
+        let shell = if foreign { Shell::Foreign } else { Shell::Bash };
+        let reach = Reach::default();
+        rehearse(&self.tool, &self.input, &Stage { cwd: &cwd, policy: &policy, host, shell, reach: &reach })
+            .await
     }
+}
+
+/// Under what circumstances a call is judged.
+#[derive(Clone, Copy)]
+pub struct Stage<'a> {
+    /// Where relative paths start.
+    pub cwd: &'a Path,
+    /// Modes and rules.
+    pub policy: &'a Policy,
+    /// The machine.
+    pub host: &'a dyn Host,
+    /// What would run a command.
+    pub shell: Shell,
+    /// What pages may be fetched from beside the public network.
+    pub reach: &'a Reach,
+}
+
+/// What would run a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shell {
+    /// The one that is understood.
+    Bash,
+    /// Another one.
+    Foreign,
 }
 
 /// Judges one call under a policy.
 pub async fn rehearse(
     tool: &str,
     input: &Json,
-    cwd: &Path,
-    policy: &Policy,
-    host: &dyn Host,
-    foreign_shell: bool,
+    Stage { cwd, policy, host, shell, reach }: &Stage<'_>,
 ) -> Result<Rehearsal, String> {
+    let (policy, host) = (*policy, *host);
     let mut intent = intent(tool, input, cwd, host).await?;
     let mut line = examine(&mut intent, &policy.home, host).await;
-    if let Some(line) = line.as_mut().filter(|_| foreign_shell) {
+    if let Some(line) = line.as_mut().filter(|_| *shell == Shell::Foreign) {
         line.misread("only bash is understood, and another shell would run it");
     }
     let question = Question {
@@ -142,7 +170,12 @@ pub async fn rehearse(
         line: line.as_ref(),
         author: Author::Model,
     };
-    let decision = decide(&question, policy, None);
+    let decision = match (decide(&question, policy, None), refusal(&intent.access, reach)) {
+        (Decision::Allow { .. } | Decision::Ask { .. }, Some(text)) => {
+            Decision::Deny { tell_model: text.clone(), because: Reason::Check { text } }
+        }
+        (decision, _) => decision,
+    };
     let class = match (&line, &intent.access) {
         (Some(line), _) => line.class_name(policy),
         (None, access) if !access.has_effect() => "read-only",
@@ -151,6 +184,23 @@ pub async fn rehearse(
     let ruling = ruling(&decision, class);
     let steps = steps(&question, policy);
     Ok(Rehearsal { intent, line, decision, ruling, steps })
+}
+
+/// Why the tool itself would not have it, whatever anybody allows.
+fn refusal(access: &Access, reach: &Reach) -> Option<String> {
+    match access {
+        Access::Network { url } if !url.is_empty() => {
+            web::check(url, reach).err().map(|refused| refused.to_string())
+        }
+        Access::Network { .. }
+        | Access::Internal
+        | Access::Read { .. }
+        | Access::Write { .. }
+        | Access::Execute { .. }
+        | Access::Mcp { .. }
+        | Access::Agent { .. }
+        | Access::Consult(_) => None,
+    }
 }
 
 fn ruling(decision: &Decision, class: &'static str) -> Ruling {

@@ -1,6 +1,6 @@
 //! What has been spent: by this process and model, and by the session over all its runs.
 
-use ostler_proto::{ModelRow, SessionEvent, Usage, envelope::ModelSpend, session::CallState};
+use ostler_proto::{HookRecord, ModelRow, SessionEvent, Usage, envelope::ModelSpend, session::CallState};
 use std::collections::BTreeMap;
 
 /// Running totals of this process.
@@ -93,6 +93,12 @@ impl Spent {
                 self.tokens = self.tokens.saturating_add(all_tokens(compaction.usage));
                 self.context = None;
             }
+            SessionEvent::Hooked { record: HookRecord::Fired(firing) } => {
+                for spent in firing.runs.iter().filter_map(|run| run.spent.as_ref()) {
+                    self.usd += spent.cost_usd;
+                    self.tokens = self.tokens.saturating_add(all_tokens(spent.usage));
+                }
+            }
             // The conversation is another one now.
             SessionEvent::Rewound { .. }
             | SessionEvent::RewindUndone
@@ -107,7 +113,7 @@ impl Spent {
             | SessionEvent::Commanded { .. }
             | SessionEvent::Replied { .. }
             | SessionEvent::Decided { .. }
-            | SessionEvent::Hooked { .. }
+            | SessionEvent::Hooked { record: HookRecord::Configured { .. } }
             | SessionEvent::Interrupted { .. }
             | SessionEvent::Failed { .. }
             | SessionEvent::ModeChanged { .. } => {}

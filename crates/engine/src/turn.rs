@@ -27,8 +27,8 @@ pub(crate) struct Turn {
     pub(crate) batch: Vec<Json>,
     /// How often hooks kept it from ending.
     pub(crate) sent_back: u32,
-    /// Whether a hook ended it, so that nothing may prolong it.
-    pub(crate) ended_by_hook: bool,
+    /// Why a hook stopped the run; then nothing may prolong it.
+    pub(crate) stopped_by_hook: Option<String>,
     pub(crate) spending: Spending,
     /// What its calls came to, to notice when they go in circles.
     pub(crate) watch: Watch,
@@ -121,7 +121,7 @@ impl Turn {
             denials: Vec::new(),
             batch: Vec::new(),
             sent_back: 0,
-            ended_by_hook: false,
+            stopped_by_hook: None,
             spending,
             watch: Watch::default(),
         }

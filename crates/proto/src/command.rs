@@ -39,6 +39,8 @@ pub enum Command {
     },
     /// Lends the session these callbacks as hooks, in the place of those before.
     SetHooks(Vec<HostHook>),
+    /// Tells the model this too whenever plan mode begins.
+    SetPlanInstructions(String),
     /// Answers a callback; see [`crate::HookNews::Called`].
     AnswerHook {
         /// The call of it.

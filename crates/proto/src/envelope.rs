@@ -284,6 +284,11 @@ pub enum TurnOutcome {
         /// What was tried and the way out.
         message: String,
     },
+    /// A hook stopped the run.
+    HookStopped {
+        /// Why, in the hook's words.
+        reason: String,
+    },
     /// Something on our side: the log could not be written, a tool was fatal.
     Failed {
         /// What went wrong and the way out.

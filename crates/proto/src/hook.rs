@@ -216,6 +216,9 @@ pub struct Spent {
     pub model: String,
     /// Tokens.
     pub usage: Usage,
+    /// Their price in US dollars, once it was booked.
+    #[serde(default)]
+    pub cost_usd: f64,
 }
 
 /// How a hook ended.

@@ -101,6 +101,12 @@ pub(crate) fn serve(id: &str, request: &Json, about: &About) -> Served {
     }
 }
 
+/// What a host that introduces itself has to say about plan mode.
+pub(crate) fn plan_instructions(request: &Json) -> Option<Command> {
+    let text = request["planModeInstructions"].as_str().filter(|_| request["subtype"] == "initialize")?;
+    (!text.trim().is_empty()).then(|| Command::SetPlanInstructions(text.to_owned()))
+}
+
 /// The engine's answer to a request that was passed on to it.
 pub(crate) fn answered(id: &str, answer: &Result<Json, String>) -> Json {
     match answer {
@@ -275,7 +281,7 @@ fn initialized(request: &Json, about: &About) -> Json {
 
 /// A host must be able to find out that part of what it asked for will not happen.
 fn ignored_fields(request: &Json, unknown_events: &[String]) -> Option<String> {
-    let is_known = |key: &str| ["subtype", "hooks"].contains(&key);
+    let is_known = |key: &str| ["subtype", "hooks", "planModeInstructions"].contains(&key);
     let fields = request.as_object()?.iter().filter(|(key, value)| !is_known(key) && is_given(value));
     let mut names: Vec<String> = fields.map(|(key, _)| key.clone()).collect();
     names.extend(unknown_events.iter().map(|event| format!("hooks.{event}")));

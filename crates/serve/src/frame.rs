@@ -4,7 +4,7 @@
 use crate::hook;
 use crate::partial::Partial;
 use crate::print::{StateFrames, StreamOptions};
-use crate::result::{again, api_error, result};
+use crate::result::{again, api_error, problem, result};
 use ostler_proto::{
     AgentEvent, Block, CallId, Compaction, Decision, Entry, EntryId, Envelope, ErrorKind, HookEvent,
     HookNews, Job, JobState, Json, ModelEvent, Reason, Round, SessionEvent, SessionId, SessionInfo,
@@ -201,6 +201,10 @@ impl Framer {
             TurnOutcome::PromptTooLong { status, message } => {
                 frames.push(self.api_failure(*status, ErrorKind::InvalidRequest, message));
             }
+            TurnOutcome::HookStopped { .. } => {
+                let fields = json!({"content": problem(&end.outcome), "level": "notice", "prevent_continuation": true});
+                frames.push(self.system("informational", fields));
+            }
             TurnOutcome::Completed
             | TurnOutcome::MaxTurns { .. }
             | TurnOutcome::BudgetExhausted { .. }
@@ -314,7 +318,8 @@ impl Framer {
             return Vec::new();
         }
         let frame = self.system(subtype, fields);
-        self.in_turn_only(vec![frame])
+        // Between turns they come when it happens; only the very first init must be waited for.
+        if is_always_shown || self.info.is_some() { vec![frame] } else { self.in_turn_only(vec![frame]) }
     }
 
     /// A job's start, or its end twice over: hosts follow either the updates or the notifications.

@@ -244,6 +244,7 @@ impl<W: AsyncWrite + Unpin, E: AsyncWrite + Unpin> Frontend<W, E> {
                 self.outbox.push_back(Command::Append { content, id: Some(id) });
             }
             Ok(Line::Request { id, request }) => {
+                self.outbox.extend(control::plan_instructions(&request));
                 let served = control::serve(&id, &request, &self.about);
                 self.serve(served).await;
             }

@@ -10,13 +10,17 @@ pub(crate) fn result(end: &TurnEnd, session: &SessionId, prompt: Option<&EntryId
     let mut frame = json!({
         "type": "result",
         "subtype": subtype(outcome),
-        "is_error": *outcome != TurnOutcome::Completed,
+        "is_error": !matches!(outcome, TurnOutcome::Completed | TurnOutcome::HookStopped { .. }),
         "duration_ms": end.duration_ms,
         "duration_api_ms": end.api_ms,
         "num_turns": end.round_trips,
     });
     match outcome {
         TurnOutcome::Completed => frame["result"] = json!(end.text),
+        TurnOutcome::HookStopped { reason } => {
+            frame["result"] = json!(end.text);
+            frame["hook_stop_reason"] = json!(reason);
+        }
         TurnOutcome::ApiError { status, message, .. } | TurnOutcome::PromptTooLong { status, message } => {
             frame["result"] = json!(api_error(*status, message));
             frame["api_error_status"] = json!(status);
@@ -60,7 +64,8 @@ pub(crate) fn result(end: &TurnEnd, session: &SessionId, prompt: Option<&EntryId
 /// What the process exits with after this outcome.
 pub(crate) fn exit_code(outcome: &TurnOutcome) -> u8 {
     match outcome {
-        TurnOutcome::Completed | TurnOutcome::Interrupted { .. } => 0,
+        // Whoever set the hook up wanted it so: nothing went wrong.
+        TurnOutcome::Completed | TurnOutcome::HookStopped { .. } | TurnOutcome::Interrupted { .. } => 0,
         TurnOutcome::MaxTurns { .. }
         | TurnOutcome::BudgetExhausted { .. }
         | TurnOutcome::ApiError { .. }
@@ -81,6 +86,7 @@ pub(crate) fn problem(outcome: &TurnOutcome) -> Option<String> {
             Limit::Calls(calls) => format!("Reached maximum budget ({calls} tool calls)"),
         }),
         TurnOutcome::Interrupted { .. } => Some("Interrupted by the user".to_owned()),
+        TurnOutcome::HookStopped { reason } => Some(format!("stopped by a hook: {reason}")),
         TurnOutcome::ApiError { status, message, .. } | TurnOutcome::PromptTooLong { status, message } => {
             Some(api_error(*status, message))
         }
@@ -131,9 +137,10 @@ pub(crate) fn api_error(status: Option<u16>, message: &str) -> String {
 fn subtype(outcome: &TurnOutcome) -> &'static str {
     match outcome {
         // An API failure is a success with `is_error`: the run worked, the answer is the error.
-        TurnOutcome::Completed | TurnOutcome::ApiError { .. } | TurnOutcome::PromptTooLong { .. } => {
-            "success"
-        }
+        TurnOutcome::Completed
+        | TurnOutcome::HookStopped { .. }
+        | TurnOutcome::ApiError { .. }
+        | TurnOutcome::PromptTooLong { .. } => "success",
         TurnOutcome::MaxTurns { .. } => "error_max_turns",
         TurnOutcome::BudgetExhausted { .. } => "error_max_budget_usd",
         TurnOutcome::Interrupted { .. } | TurnOutcome::Failed { .. } => "error_during_execution",
@@ -143,6 +150,7 @@ fn subtype(outcome: &TurnOutcome) -> &'static str {
 fn terminal_reason(outcome: &TurnOutcome) -> &'static str {
     match outcome {
         TurnOutcome::Completed => "completed",
+        TurnOutcome::HookStopped { .. } => "hook_stopped",
         TurnOutcome::ApiError { .. } => "api_error",
         TurnOutcome::PromptTooLong { .. } => "prompt_too_long",
         TurnOutcome::MaxTurns { .. } => "max_turns",

@@ -33,6 +33,7 @@ use ostler_proto::Block;
 use ostler_serve::{
     About, Asks, Input, ModelChoice, Narrate, Output, Pipes, Print, StateFrames, StreamOptions,
 };
+use ostler_tools::web::Reach;
 use session::{Session, Started};
 use std::{path::PathBuf, time::Duration};
 
@@ -111,13 +112,14 @@ pub(crate) fn instructions(args: &Args, machine: &Machine) -> anyhow::Result<Opt
     session.instructions(&policy)
 }
 
-/// The policy a session started here would begin with.
-pub(crate) fn policy(args: &Args, machine: &Machine) -> anyhow::Result<Policy> {
+/// The policy a session started here would begin with, and what pages it could fetch.
+pub(crate) fn policy(args: &Args, machine: &Machine) -> anyhow::Result<(Policy, Reach)> {
     let in_force = settings_in_force(args, machine)?;
     let attendance = Attendance::Unattended;
     // What is recorded about trust has had its effect on the settings.
     let session = Session { args, machine, in_force: &in_force, attendance, trust: Trust::None };
-    session.policy(session.mode(&State::default())?, session.roots()?)
+    let policy = session.policy(session.mode(&State::default())?, session.roots()?)?;
+    Ok((policy, session.reach()))
 }
 
 /// What fills the context window of the newest session of this folder, of the one that `--resume` names, or of

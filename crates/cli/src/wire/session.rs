@@ -226,7 +226,7 @@ impl Session<'_> {
     }
 
     /// Private hosts that the user lets pages be fetched from.
-    fn reach(&self) -> Reach {
+    pub(super) fn reach(&self) -> Reach {
         let named = self.in_force.other.get("webFetch").and_then(|web| web.get("allowHosts"));
         let named = named.and_then(|hosts| hosts.as_array()).into_iter().flatten();
         Reach { private: named.filter_map(|host| Some(host.as_str()?.to_owned())).collect() }

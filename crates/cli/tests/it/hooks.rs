@@ -2,10 +2,12 @@
 //! sockets, and what a session's log proves.
 
 mod events;
+mod extras;
 mod host;
 mod matrix;
 mod request;
 mod session;
+mod stop;
 
 use crate::stage::{Done, Stage};
 use ostler_proto::Json;

@@ -25,6 +25,14 @@ fn without_anybody_to_ask_a_write_is_denied_and_reported() {
 }
 
 #[test]
+fn a_denial_names_a_way_out_that_is_one() {
+    let stage = Stage::new(&WRITE.replace("new.txt", ".git/hooks/pre-commit"));
+    let frames = stage.frames(&["--allowedTools", "Edit"]);
+    let told = &frames.tool_results()[0];
+    assert!(told.contains("through a host program") && !told.contains("--allowedTools"), "{told}");
+}
+
+#[test]
 fn modes_rules_and_settings_allow_and_deny() {
     let check = |args: &[&str], settings: &str, expect: bool| {
         let stage = Stage::new(WRITE);
@@ -300,5 +308,23 @@ fn explain_tells_the_steps_of_a_file_call() {
         for line in lines {
             assert!(done.check_ok().stdout.contains(line), "{tool} {path}: {}", done.stdout);
         }
+    }
+}
+
+#[test]
+fn explain_knows_which_addresses_are_never_fetched() {
+    let stage = Stage::new(WRITE);
+    let settings =
+        json!({"permissions": {"allow": ["WebFetch"]}, "webFetch": {"allowHosts": ["127.0.0.1:8080"]}});
+    stage.home.write(".ostler/settings.json", settings.to_string());
+    for (address, expect) in [
+        ("https://docs.rs/x", "Decision   allow"),
+        ("http://[::ffff:169.254.169.254]/", "Decision   deny"),
+        ("file:///etc/passwd", "Decision   deny"),
+        ("http://127.1:8080/", "Decision   allow"),
+        ("http://127.1:8081/", "Decision   deny"),
+    ] {
+        let done = stage.run(&["permissions", "explain", "--tool", "WebFetch", address]);
+        assert!(done.check_ok().stdout.contains(expect), "{address}: {}", done.stdout);
     }
 }

@@ -1,7 +1,10 @@
 //! One call from proposal to result: prepare (check, plan, judge, ask), run, finish.
 //! However it goes, exactly one result comes out.
 
-use super::{AfterCall, Attendance, ExecEvent, Finished, Shared, hooked::Said, result, schedule::Ticket};
+use super::{
+    AfterCall, Attendance, ExecEvent, Finished, Shared, cancel::Cancellation, hooked::Said, result,
+    schedule::Ticket,
+};
 use crate::{
     examine::examine,
     hooks::CallFacts,
@@ -9,8 +12,8 @@ use crate::{
 };
 use futures_util::FutureExt;
 use ostler_proto::{
-    Access, Addressee, Answer, Ask, AskId, Block, CallId, Decision, Intent, Interrupt, Json, Reason, Rule,
-    RuleSource, StateChange, Suggestion, ToolCall, ToolError, ToolOutput, ToolResult, Verdict,
+    Access, Addressee, Answer, Ask, AskId, Block, CallId, Decision, Intent, Interrupt, Json, Mode, Reason,
+    Rule, RuleSource, StateChange, Suggestion, ToolCall, ToolError, ToolOutput, ToolResult, Verdict,
     session::CallState,
 };
 use ostler_tools::{Effect, Plan, Progress, Registered, RunContext, host::Terms};
@@ -21,14 +24,13 @@ use std::{
     time::{Duration, Instant},
 };
 use tokio::sync::mpsc;
-use tokio_util::sync::CancellationToken;
 
 /// Carries one call through.
 pub(super) struct Worker {
     pub(super) shared: Arc<Shared>,
     pub(super) ticket: Ticket,
     pub(super) number: u64,
-    pub(super) cancel: CancellationToken,
+    pub(super) cancel: Cancellation,
     pub(super) said: Mutex<Said>,
 }
 
@@ -100,15 +102,16 @@ impl Worker {
             changes: outcome.changes,
             changed_files: outcome.changed_files,
             duration_ms: u64::try_from(outcome.ran_for.as_millis()).unwrap_or(u64::MAX),
-            turn: match (outcome.turn, said.stop) {
-                (AfterCall::GoOn, Some(reason)) => AfterCall::Stop(reason),
-                (turn, _) => turn,
-            },
+            turn: outcome.turn,
             call,
         };
         tracing::debug!(state = ?finished.state, ms = finished.duration_ms, "finished");
         // Later calls may go before the report is read: its order is kept by number.
         drop(self.ticket);
+        if let Some(reason) = said.stop {
+            // Results come in order; what stops the run waits for nobody.
+            report(&self.shared, self.number, ExecEvent::Stopped(reason)).await;
+        }
         report(&self.shared, self.number, ExecEvent::Finished(finished)).await;
     }
 
@@ -265,7 +268,7 @@ impl Worker {
             self.decided(facts, Decision::Ask { because, suggestions, to }).await?;
         }
         let Some((answer, because)) = self.settle(&ask, question, attendance).await? else {
-            let tell_model = unattended(&ask.intent, &ask.because);
+            let tell_model = unattended(&ask);
             let because = Reason::Unattended;
             self.decided(facts, Decision::Deny { because, tell_model: tell_model.clone() }).await?;
             return Ok(Answered::Stop(Outcome::denied(tell_model)));
@@ -347,7 +350,7 @@ impl Worker {
         let name = tool.spec().name.clone();
         self.report(ExecEvent::Started { call: call.id.clone(), tool: name, intent }).await;
         if self.cancel.is_cancelled() || (has_effect && !self.shared.gate().pass()) {
-            return Err(Outcome::cancelled());
+            return Err(Outcome::cancelled(&self.cancel));
         }
         let began = Instant::now();
         let mut outcome = self.let_loose(&call.id, tool, effect, terms).await;
@@ -371,7 +374,7 @@ impl Worker {
     async fn let_loose(&self, call: &CallId, tool: &Registered, effect: Effect, terms: Terms) -> Outcome {
         let (tx, mut shown) = mpsc::channel(64);
         let cx =
-            RunContext { call: call.clone(), cancel: self.cancel.clone(), progress: Progress::to(tx), terms };
+            RunContext { call: call.clone(), cancel: self.cancel.token(), progress: Progress::to(tx), terms };
         let running = AssertUnwindSafe(async move { effect.run(cx).await }).catch_unwind();
         tokio::pin!(running);
         let droppable = tool.spec().interrupt == Interrupt::Cancel;
@@ -379,7 +382,7 @@ impl Worker {
             tokio::select! {
                 biased;
                 ended = &mut running => break ended,
-                () = self.cancel.cancelled(), if droppable => return Outcome::cancelled_while_running(),
+                () = self.cancel.cancelled(), if droppable => return Outcome::cancelled_while_running(&self.cancel),
                 Some(text) = shown.recv() => {
                     self.report(ExecEvent::Progress { call: call.clone(), text }).await;
                 }
@@ -398,7 +401,7 @@ impl Worker {
     pub(super) async fn or_cancelled<T>(&self, waiting: impl Future<Output = T>) -> Result<T, Outcome> {
         tokio::select! {
             biased;
-            () = self.cancel.cancelled() => Err(Outcome::cancelled()),
+            () = self.cancel.cancelled() => Err(Outcome::cancelled(&self.cancel)),
             done = waiting => Ok(done),
         }
     }
@@ -423,10 +426,17 @@ fn as_proposed(tool: &Registered, input: &Json) -> Json {
     input
 }
 
-fn unattended(intent: &Intent, because: &Reason) -> String {
+fn unattended(ask: &Ask) -> String {
+    let Ask { intent, because, suggestions, .. } = ask;
+    let by_mode = matches!(because, Reason::Mode { mode } if *mode != Mode::Plan);
+    // What is not offered to be remembered may be what asks whatever the rules say.
+    let way_out = if by_mode || !suggestions.is_empty() {
+        "The user can allow it with --allowedTools or --permission-mode"
+    } else {
+        "Somebody who is asked can allow it: in a terminal, or through a host program"
+    };
     format!(
-        "permission to run '{}' was not granted: {because}, and nobody is there to answer. \
-         The user can allow it with --allowedTools or --permission-mode",
+        "permission to run '{}' was not granted: {because}, and nobody is there to answer. {way_out}",
         intent.title
     )
 }
@@ -462,14 +472,15 @@ impl Outcome {
         Self::told(CallState::Denied, text)
     }
 
-    fn cancelled() -> Self {
-        Self::told(CallState::Cancelled, "interrupted by the user before it ran".to_owned())
+    fn cancelled(by: &Cancellation) -> Self {
+        Self::told(CallState::Cancelled, format!("{} before it ran", by.words()))
     }
 
-    fn cancelled_while_running() -> Self {
+    fn cancelled_while_running(by: &Cancellation) -> Self {
+        let words = by.words();
         Self::told(
             CallState::Cancelled,
-            "interrupted by the user while it ran; what it had done until then stays done".to_owned(),
+            format!("{words} while it ran; what it had done until then stays done"),
         )
     }
 }

@@ -21,6 +21,9 @@ use std::{
 };
 use tokio::sync::oneshot;
 
+/// What the model reads where a hook thinks better of a denial.
+const RETRY: &str = "A hook that was told of this denial says that the call may be tried again.";
+
 /// What hooks said about a call that is not for the judge.
 #[derive(Debug, Default)]
 pub(super) struct Said {
@@ -158,7 +161,11 @@ impl Worker {
     pub(super) async fn hooks_on_denial(&self, call: CallFacts<'_>, because: &Reason) -> Result<(), Outcome> {
         if self.is_heard(HookEvent::PermissionDenied) {
             let occasion = Occasion::permission_denied(call, &because.to_string());
-            self.or_cancelled(self.fire(&occasion, call)).await?;
+            let fired = self.or_cancelled(self.fire(&occasion, call)).await?;
+            if fired.is_some_and(|fired| fired.extras.retry) {
+                let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+                said.beside.push(Block::text(reminder(RETRY)));
+            }
         }
         Ok(())
     }
@@ -229,6 +236,8 @@ impl Worker {
     async fn tell(&self, occasion: &Occasion) {
         if let Some((fired, record)) = self.shared.fire(occasion, None).await {
             self.report(ExecEvent::Hooked { record, messages: fired.system_messages }).await;
+            let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+            said.stop = said.stop.take().or(fired.stop);
         }
     }
 }

@@ -4,12 +4,18 @@
 use crate::hooks::{Common, Exchange, Fired, Hooks, Occasion, Scope, Surroundings, Told};
 use ostler_proto::{CallId, EntryId, HookEvent, HookRecord, HostHook, Mode, SessionId};
 use std::{
-    collections::BTreeMap,
-    path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, RwLock,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 use tokio::task::JoinSet;
+
+/// How long hooks that were told something in passing may go on when the session ends.
+const GRACE: Duration = Duration::from_millis(1_500);
 
 /// What hooks are told of the session, whenever they fire.
 #[derive(Debug, Clone)]
@@ -34,7 +40,14 @@ pub struct SessionHooks {
     /// Variables hooks left for later commands. Their values are nobody's to see.
     exported: Mutex<BTreeMap<String, String>>,
     env: Vec<(String, String)>,
+    /// Files that hooks asked to be told of.
+    watched: Mutex<Vec<String>>,
+    /// Whether somebody watches them.
+    is_watching: AtomicBool,
+    /// Hooks in the background; those that still run at the end are killed.
     background: Mutex<JoinSet<()>>,
+    /// Hooks that were told something in passing; the end waits for them a little.
+    aside: Mutex<JoinSet<()>>,
 }
 
 impl SessionHooks {
@@ -50,7 +63,10 @@ impl SessionHooks {
             prompt: Mutex::default(),
             exported: Mutex::default(),
             env,
+            watched: Mutex::default(),
+            is_watching: AtomicBool::new(false),
             background: Mutex::default(),
+            aside: Mutex::default(),
         })
     }
 
@@ -118,10 +134,16 @@ impl SessionHooks {
     ) -> (Fired, HookRecord) {
         let hooks = self.current();
         let mut firing = hooks.fire(&self.common(cwd, mode), occasion).await;
+        // At the end there is no later: those nobody waits for get the time all have there.
+        let is_end = occasion.event == HookEvent::SessionEnd;
+        let beside = if is_end { &self.aside } else { &self.background };
         for late in firing.background {
             let exchange = Arc::clone(&self.exchange);
             let told = async move { exchange.tell(Told::Late(Box::new(late.await))) };
-            lock(&self.background).spawn(told);
+            lock(beside).spawn(told);
+        }
+        if let Some(paths) = &firing.fired.extras.watch {
+            lock(&self.watched).clone_from(paths);
         }
         for exports in std::mem::take(&mut firing.fired.exports) {
             let odd = exports.apply(&mut lock(&self.exported), &self.env);
@@ -144,7 +166,7 @@ impl SessionHooks {
             return;
         }
         let common = self.common(cwd, mode);
-        lock(&self.background).spawn(async move {
+        lock(&self.aside).spawn(async move {
             // Those nobody waits for at all are waited for here: this is their background.
             let mut firing = hooks.fire(&common, &occasion).await;
             let record = firing.fired.record(&occasion, None);
@@ -156,14 +178,49 @@ impl SessionHooks {
         });
     }
 
-    /// How long the end of the session may wait for hooks.
+    /// Waits, not for long, for hooks that were told something in passing. What is not done by then is killed.
+    pub async fn see_off(&self) {
+        let mut aside = std::mem::take(&mut *lock(&self.aside));
+        let limit = self.grace();
+        let all = async { while aside.join_next().await.is_some() {} };
+        if tokio::time::timeout(limit, all).await.is_err() {
+            tracing::warn!("hooks that still run at the end of the session are killed");
+        }
+    }
+
+    /// How long the end of the session may wait for hooks in all.
     pub fn time_at_end(&self) -> Duration {
-        self.current().time_at_end()
+        self.current().time_at_end() + self.grace()
+    }
+
+    /// Hooks on the end that nobody waits for are among those seen off, and keep the time they were given.
+    fn grace(&self) -> Duration {
+        GRACE.max(self.current().time_at_end())
     }
 
     /// Whether anything would listen.
     pub fn listen_to(&self, event: HookEvent) -> bool {
         self.current().listen_to(event)
+    }
+
+    /// Whether somebody must wait at this event: for those who listen, or at the end for those who still speak.
+    pub fn is_owed(&self, event: HookEvent) -> bool {
+        self.listen_to(event) || (event == HookEvent::SessionEnd && !lock(&self.aside).is_empty())
+    }
+
+    /// Whether files must be watched from now on: a hook wants it and nobody does yet.
+    pub(super) fn begin_watching(&self) -> bool {
+        self.listen_to(HookEvent::FileChanged) && !self.is_watching.swap(true, Ordering::Relaxed)
+    }
+
+    /// Files whose changes hooks want to know of, for a session that stands here.
+    pub(super) fn watched(&self, cwd: &Path) -> BTreeSet<PathBuf> {
+        let hooks = self.current();
+        if !hooks.listen_to(HookEvent::FileChanged) {
+            return BTreeSet::new();
+        }
+        let named = lock(&self.watched).iter().map(|path| cwd.join(path)).collect::<Vec<_>>();
+        hooks.watched_names().map(|name| cwd.join(name)).chain(named).collect()
     }
 
     fn common(&self, cwd: PathBuf, permission_mode: Mode) -> Common {

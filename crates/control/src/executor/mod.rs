@@ -4,6 +4,7 @@
 
 mod amend;
 mod call;
+mod cancel;
 mod hooked;
 mod input;
 mod listeners;
@@ -16,7 +17,9 @@ mod scan;
 mod schedule;
 mod undo;
 mod update;
+mod watch;
 
+pub use cancel::Cause;
 pub use input::CallInput;
 pub use listeners::{Facts, SessionHooks};
 pub use outside::ChangedFile;
@@ -32,9 +35,10 @@ use crate::{
     settings::Changed,
 };
 use call::Worker;
+use cancel::Cancellation;
 use ostler_proto::{
-    Answer, Ask, AskId, CallId, Decision, HookRecord, Intent, Job, JobId, Json, Mode, SessionId, StateChange,
-    ToolCall, ToolResult, ToolSpec, session::CallState,
+    Answer, Ask, AskId, CallId, Decision, HookEvent, HookRecord, Intent, Job, JobId, Json, Mode, SessionId,
+    StateChange, ToolCall, ToolResult, ToolSpec, session::CallState,
 };
 use ostler_tools::{
     Artifacts, PlanContext, Registry,
@@ -52,7 +56,6 @@ use tokio::{
     sync::{OnceCell, Semaphore, mpsc, oneshot},
     task::JoinSet,
 };
-use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 use undo::Undo;
 
@@ -143,6 +146,8 @@ pub enum ExecEvent {
     Noticed(String),
     /// The permission mode is another now, by an answer or by what a call put to the user.
     ModeChanged(Mode),
+    /// A hook stops the run, for this reason; the call it spoke about has its result already.
+    Stopped(String),
     /// A call has its one result. These come in call order.
     Finished(Finished),
 }
@@ -175,8 +180,6 @@ pub enum AfterCall {
     GoOn,
     /// Stop: whoever was asked said so.
     Interrupt,
-    /// End here, for this reason: a hook said so.
-    Stop(String),
     /// End with this error.
     Fatal(String),
 }
@@ -206,8 +209,8 @@ pub struct Executor {
     early: BTreeMap<u64, Finished>,
     next_number: u64,
     next_result: u64,
-    /// Parent of the tokens of all open calls.
-    cancel: CancellationToken,
+    /// What calls off all open calls.
+    cancel: Cancellation,
     seen_before: Option<FileState>,
     reload: Option<Reload>,
     /// Files whose change hooks did not want.
@@ -216,6 +219,8 @@ pub struct Executor {
     postponed: Option<Reloaded>,
     /// What is done beside the calls: the project is taken in for undo.
     upkeep: JoinSet<()>,
+    /// Watches files for hooks.
+    watching: JoinSet<()>,
 }
 
 /// What every call of the session shares.
@@ -274,12 +279,13 @@ impl Executor {
             early: BTreeMap::new(),
             next_number: 0,
             next_result: 0,
-            cancel: CancellationToken::new(),
+            cancel: Cancellation::default(),
             seen_before: None,
             reload: setup.reload,
             refused: Vec::new(),
             postponed: None,
             upkeep: JoinSet::new(),
+            watching: JoinSet::new(),
         }
     }
 
@@ -323,7 +329,7 @@ impl Executor {
             shared: Arc::clone(&self.shared),
             ticket: self.shared.schedule.open(number),
             number,
-            cancel: self.cancel.child_token(),
+            cancel: self.cancel.child(),
             said: Mutex::default(),
         };
         let span = tracing::info_span!("call", tool = call.name, id = %call.id);
@@ -375,6 +381,7 @@ impl Executor {
                 | ExecEvent::Asked(_)
                 | ExecEvent::AskWithdrawn(_)
                 | ExecEvent::ModeChanged(_)
+                | ExecEvent::Stopped(_)
                 | ExecEvent::JobChanged(_)
                 | ExecEvent::Noticed(_)) => return event,
             }
@@ -390,9 +397,9 @@ impl Executor {
     }
 
     /// Cancels every open call. Each still gets its result, through [`Self::next`].
-    pub fn cancel(&mut self) {
-        self.cancel.cancel();
-        self.cancel = CancellationToken::new();
+    pub fn cancel(&mut self, cause: Cause) {
+        self.cancel.cancel(cause);
+        self.cancel = Cancellation::default();
     }
 
     /// Forgets the calls of this answer, if nothing with an effect has begun since
@@ -408,7 +415,7 @@ impl Executor {
 
     /// Stops every call, whatever it did, and forgets it: for when the session cannot go on.
     pub async fn forget_all(&mut self) {
-        self.cancel();
+        self.cancel(Cause::User);
         self.tasks.shutdown().await;
         self.early.clear();
         self.next_result = self.next_number;
@@ -444,10 +451,17 @@ impl Executor {
         self.shared.jobs.pending_change()
     }
 
-    /// Tells hooks of an event that is about no call. Nothing when none listens.
+    /// Tells hooks of an event that is about no call. Nothing when none listens. At the end those that still speak
+    /// are let finish, for a while.
     pub fn fire(&self, occasion: &Occasion) -> impl Future<Output = Option<(Fired, HookRecord)>> + use<> {
         let (shared, occasion) = (Arc::clone(&self.shared), occasion.clone());
-        async move { shared.fire(&occasion, None).await }
+        async move {
+            let fired = shared.fire(&occasion, None).await;
+            if let (HookEvent::SessionEnd, Some(hooks)) = (occasion.event, &shared.hooks) {
+                hooks.see_off().await;
+            }
+            fired
+        }
     }
 
     /// The session's hooks.

@@ -21,6 +21,7 @@ impl Executor {
     /// project taken in, while the model thinks.
     pub fn prompted(&mut self, prompt: EntryId, title: String) {
         self.shared.undo.prompted(prompt, title);
+        self.watch_files();
         // Nobody takes tasks out of it, so it is empty only once.
         if self.upkeep.is_empty() {
             let shared = Arc::clone(&self.shared);

@@ -1,6 +1,7 @@
 //! What one hook answered: exit codes and JSON read by the rules of its event. Pure.
 //! Whatever cannot be read is trouble, never an answer.
 
+use super::extras::Extras;
 use ostler_proto::{HookEvent, Json, hook::HookWord, hook::Power};
 use serde::Deserialize;
 use serde_json::{Map, json};
@@ -26,6 +27,8 @@ pub(super) struct Answer {
     pub(super) suppress_output: bool,
     /// What stands in the place of the call's result.
     pub(super) replaced_result: Option<Json>,
+    /// What it said that only few events know.
+    pub(super) extras: Extras,
     /// Everything it said for its event alone.
     pub(super) specific: Option<Json>,
     /// Words for the log: why an exit code was ignored and the like.
@@ -243,7 +246,7 @@ pub(super) fn of_json(event: HookEvent, value: &Json) -> Result<Answer, Trouble>
         (Some(Legacy::Approve), HookEvent::PreToolUse) => Word::Allow(reason.clone()),
         (Some(Legacy::Approve) | None, _) => Word::Nothing,
     };
-    let stop_reason = output.stop_reason.unwrap_or_else(|| "a hook stopped the run".to_owned());
+    let stop_reason = output.stop_reason.unwrap_or_else(|| "it gave no reason".to_owned());
     let mut answer = Answer {
         word,
         system_message: output.system_message,
@@ -253,6 +256,8 @@ pub(super) fn of_json(event: HookEvent, value: &Json) -> Result<Answer, Trouble>
     };
     if let Some(specific) = output.hook_specific_output {
         answer.specific = value.get("hookSpecificOutput").cloned();
+        answer.extras = Extras::read(event, &value["hookSpecificOutput"])
+            .map_err(|error| Trouble::Broken(format!("its answer is not a hook's answer: {error}")))?;
         read_specific(event, specific, &reason, &mut answer)?;
     }
     Ok(answer)

@@ -330,7 +330,7 @@ pub(super) fn of_host(host: HostHook) -> Hook {
 }
 
 /// How long a hook may take; the end of a session waits for all hooks together.
-pub(super) fn limit(hook: &Hook, all: &[Arc<Hook>]) -> Duration {
+pub(super) fn limit(hook: &Hook, all: &[Arc<Hook>], at_end: Option<Duration>) -> Duration {
     if hook.info.event != HookEvent::SessionEnd {
         return hook.timeout.unwrap_or_else(|| default_timeout(&hook.handler, hook.info.event));
     }
@@ -338,7 +338,7 @@ pub(super) fn limit(hook: &Hook, all: &[Arc<Hook>]) -> Duration {
         .iter()
         .filter(|other| other.info.event == HookEvent::SessionEnd)
         .filter_map(|other| other.timeout);
-    let budget = given.max().unwrap_or(AT_END).clamp(AT_END, MAX_AT_END);
+    let budget = at_end.unwrap_or_else(|| given.max().unwrap_or(AT_END).max(AT_END)).min(MAX_AT_END);
     hook.timeout.unwrap_or(budget).min(budget)
 }
 

@@ -34,6 +34,7 @@ pub(super) fn merge(event: HookEvent, mut given: Vec<Given>) -> Fired {
         fired.stop = fired.stop.or(answer.stop);
         fired.suppress_output |= answer.suppress_output;
         fired.replaced_result = fired.replaced_result.or(answer.replaced_result);
+        fired.extras.add(answer.extras);
         fired.specific.extend(answer.specific);
     }
     fired

@@ -8,6 +8,7 @@ mod command;
 mod config;
 mod exchange;
 mod export;
+mod extras;
 mod host;
 pub mod http;
 mod matcher;
@@ -19,6 +20,7 @@ mod run;
 pub use config::Scope;
 pub use exchange::{Exchange, Told};
 pub use export::Exports;
+pub use extras::Extras;
 pub use http::{HttpPost, Post, Posted, Reach};
 pub use occasion::{CallFacts, Common, Occasion};
 pub use prompt::{AskModel, ModelAnswer, ModelQuestion};
@@ -64,6 +66,8 @@ pub struct Surroundings {
     pub post: Option<HttpPost>,
     /// How a model is asked.
     pub ask_model: Option<AskModel>,
+    /// How long the end of a session may wait for hooks, if the user says so.
+    pub at_end: Option<Duration>,
     /// Where they tell what nobody waits for, and a host is called back.
     pub exchange: Arc<Exchange>,
 }
@@ -106,6 +110,9 @@ pub struct Fired {
     pub suppress_output: bool,
     /// What stands in the place of the call's result.
     pub replaced_result: Option<Json>,
+    /// What they said that only few events know.
+    #[serde(default)]
+    pub extras: Extras,
     /// Everything hooks said for this event alone, in the order of settings.
     pub specific: Vec<Json>,
     /// Variables left for later commands, in the order of settings.
@@ -207,10 +214,23 @@ impl Hooks {
         self.all.iter().any(|hook| hook.info.event == event)
     }
 
+    /// The files that hooks on changed files name themselves: those of these names in the folder.
+    pub(crate) fn watched_names(&self) -> impl Iterator<Item = &str> {
+        let names = self.all.iter().filter(|hook| hook.info.event == HookEvent::FileChanged);
+        let names = names.flat_map(|hook| hook.info.matcher.split('|'));
+        // A pattern names no file.
+        names
+            .map(str::trim)
+            .filter(|name| !name.is_empty() && !name.contains(|c| "*?+()[]{}^$\\/".contains(c)))
+    }
+
     /// How long those of a session's end may take together.
     pub fn time_at_end(&self) -> Duration {
         let at_end = self.all.iter().filter(|hook| hook.info.event == HookEvent::SessionEnd);
-        at_end.map(|hook| config::limit(hook, &self.all)).max().unwrap_or_default()
+        at_end
+            .map(|hook| config::limit(hook, &self.all, self.around.surroundings.at_end))
+            .max()
+            .unwrap_or_default()
     }
 
     /// The hooks that would run.
@@ -348,7 +368,7 @@ impl Hooks {
     ) -> Job {
         let hook = Arc::clone(&self.all[place]);
         Job {
-            limit: config::limit(&hook, &self.all),
+            limit: config::limit(&hook, &self.all, self.around.surroundings.at_end),
             hook,
             around: Arc::clone(&self.around),
             cwd: common.cwd.clone(),

@@ -170,6 +170,11 @@ impl Occasion {
             .with("new_cwd", new.to_string_lossy())
     }
 
+    /// A watched file changed: `add`, `change` or `unlink`.
+    pub fn file_changed(path: &Path, event: &str) -> Self {
+        Self::new(HookEvent::FileChanged).with("file_path", path.to_string_lossy()).with("event", event)
+    }
+
     fn about_call(event: HookEvent, call: CallFacts<'_>) -> Self {
         let occasion = Self::new(event).with("tool_name", call.tool).with("tool_input", call.input.clone());
         Self { intent: Some(call.intent.clone()), ..occasion }

@@ -220,6 +220,7 @@ async fn shorten_all(answer: &mut Answer, artifacts: Option<&Artifacts>) {
         answer.system_message.as_mut(),
         answer.stop.as_mut(),
         answer.note.as_mut(),
+        answer.extras.opening.as_mut(),
     ];
     for text in texts.into_iter().flatten() {
         shorten(text, artifacts).await;

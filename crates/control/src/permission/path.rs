@@ -12,9 +12,18 @@ const PROTECTED_FOLDERS: &[&str] = &[
     ".codex",
     ".cursor",
     ".gemini",
+    ".windsurf",
+    ".kiro",
+    ".amazonq",
+    ".amp",
+    ".roo",
+    ".continue",
+    ".zed",
     ".vscode",
     ".idea",
     ".husky",
+    ".circleci",
+    ".buildkite",
     ".cargo",
     ".devcontainer",
     ".yarn",
@@ -61,9 +70,18 @@ const PROTECTED_FILES: &[&str] = &[
     ".devcontainer.json",
     ".ripgreprc",
     "pyrightconfig.json",
+    ".gitlab-ci.yml",
+    ".travis.yml",
+    "azure-pipelines.yml",
+    "bitbucket-pipelines.yml",
+    "jenkinsfile",
     ".mcp.json",
     ".claude.json",
 ];
+
+/// Folders of such content inside folders that hold other things too.
+const PROTECTED_WITHIN: &[[&str; 2]] =
+    &[[".config", "git"], [".github", "workflows"], [".github", "actions"]];
 
 /// Of these the ones that must not even come into being: what agents, editors and builds act on by
 /// themselves, and what no program minds as an empty folder.
@@ -121,7 +139,8 @@ pub(super) fn kept_below(root: &Path) -> impl Iterator<Item = PathBuf> {
         .iter()
         .chain(PROTECTED_FILES)
         .filter(|name| **name != ".git" && !HELD.contains(name));
-    names.map(|name| root.join(name)).collect::<Vec<_>>().into_iter()
+    let within = PROTECTED_WITHIN.iter().map(|[outer, inner]| root.join(outer).join(inner));
+    names.map(|name| root.join(name)).chain(within).collect::<Vec<_>>().into_iter()
 }
 
 /// Whether any spelling of the path names something protected.
@@ -163,7 +182,7 @@ fn names_protected(path: &Path) -> bool {
         .any(|name| PROTECTED_FOLDERS.contains(&name.as_str()) && !(name == ".claude" && worktree));
     in_folder
         || names.last().is_some_and(|name| PROTECTED_FILES.contains(&name.as_str()))
-        || names.windows(2).any(|pair| pair[0] == ".config" && pair[1] == "git")
+        || names.windows(2).any(|pair| PROTECTED_WITHIN.iter().any(|within| pair == within))
 }
 
 /// The name as the most forgiving file system would compare it.
@@ -191,6 +210,10 @@ mod tests {
             "/w/.claude/settings.json",
             "/w/.g\u{200b}it/x",
             "/h/.config/git/config",
+            "/w/.github/Workflows/ci.yml",
+            "/w/a/.gitlab-ci.yml",
+            "/w/Jenkinsfile",
+            "/w/.kiro/settings/mcp.json",
         ] {
             assert!(names_protected(Path::new(path)), "{path}");
         }

@@ -198,6 +198,7 @@ impl Bench {
                 ExecEvent::JobChanged(job) => format!("job {}", job.id),
                 ExecEvent::ModeChanged(mode) => format!("mode {}", mode.as_str()),
                 ExecEvent::Hooked { .. } => "hooked".to_owned(),
+                ExecEvent::Stopped(_) => "stopped".to_owned(),
                 ExecEvent::Told(_) => "told".to_owned(),
                 ExecEvent::Noticed(_) => "noticed".to_owned(),
                 ExecEvent::Finished(finished) => format!("finished {}", finished.call.id),

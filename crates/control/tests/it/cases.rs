@@ -3,7 +3,7 @@
 use crate::bench::Bench;
 use ostler_control::{
     ExecEvent,
-    executor::{Abandoned, AfterCall, Attendance},
+    executor::{Abandoned, AfterCall, Attendance, Cause},
 };
 use ostler_proto::{Answer, Ask, Mode, ToolCall, session::CallState};
 use serde_json::json;
@@ -240,7 +240,7 @@ async fn cancelling_gives_every_open_call_a_result() {
     while !(bench.saw("progress runs") && bench.saw("progress finishes")) {
         bench.until(if bench.saw("progress runs") { "progress finishes" } else { "progress runs" }).await;
     }
-    bench.executor.cancel();
+    bench.executor.cancel(Cause::User);
     bench.strings.release("finishes");
     for (id, state) in [
         ("runs", CallState::Cancelled),

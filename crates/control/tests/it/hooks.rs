@@ -77,6 +77,7 @@ impl Stage {
             artifacts: None,
             post: None,
             ask_model: None,
+            at_end: None,
             exchange: std::sync::Arc::default(),
         }
     }

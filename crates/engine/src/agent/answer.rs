@@ -7,14 +7,17 @@ use crate::{
     turn::{Answer, Answering, Next, Phase},
     world::model,
 };
-use ostler_control::executor::Abandoned;
+use ostler_control::{
+    executor::{Abandoned, Cause},
+    hooks::plain,
+};
 use ostler_model::ModelError;
 use ostler_proto::{AgentEvent, Block, ModelEvent, Request, SessionEvent, TurnOutcome, Usage, Why};
 
 impl Agent {
     /// Asks the model, unless a limit is reached or somebody must be asked first.
     pub(super) async fn request(&mut self) -> Reaction {
-        if let Some(outcome) = self.limit_reached() {
+        if let Some(outcome) = self.stopped_by_hook().or_else(|| self.limit_reached()) {
             return self.end(outcome).await;
         }
         if self.look_for_circles().await? == Onward::WhenAllowed {
@@ -26,15 +29,19 @@ impl Agent {
         if let Some(outcome) = self.renew_settings().await? {
             return self.end(outcome).await;
         }
-        if let Some(outcome) = self.make_room().await? {
+        let no_room = self.make_room().await?;
+        if let Some(outcome) = self.stopped_by_hook().or(no_room) {
             return self.end(outcome).await;
         }
         self.tell_of_limits(self.leave()).await?;
-        match self.next_request().await? {
-            Ok(request) => self.send(request).await,
-            Err(outcome) => return self.end(outcome).await,
+        let request = self.next_request().await?;
+        match (request, self.stopped_by_hook()) {
+            (_, Some(outcome)) | (Err(outcome), None) => self.end(outcome).await,
+            (Ok(request), None) => {
+                self.send(request).await;
+                Ok(())
+            }
         }
-        Ok(())
     }
 
     async fn send(&mut self, mut request: Request) {
@@ -184,7 +191,7 @@ impl Agent {
         if self.turn.is_none() {
             return Ok(());
         }
-        self.parts.executor.cancel();
+        self.parts.executor.cancel(cause(&outcome));
         if let Some(Phase::Asking { ask, .. }) = self.turn.as_ref().map(|turn| &turn.phase) {
             let event = AgentEvent::AskWithdrawn { ask: *ask };
             self.parts.session.tell(event).await;
@@ -245,5 +252,19 @@ impl Agent {
         };
         self.parts.session.record(event).await?;
         Ok(())
+    }
+}
+
+/// Why calls that are still open are called off when a turn ends so.
+fn cause(outcome: &TurnOutcome) -> Cause {
+    match outcome {
+        TurnOutcome::HookStopped { reason } => Cause::Hook(plain(reason)),
+        TurnOutcome::BudgetExhausted { .. } => Cause::Time,
+        TurnOutcome::Failed { message }
+        | TurnOutcome::ApiError { message, .. }
+        | TurnOutcome::PromptTooLong { message, .. } => Cause::Failure(message.clone()),
+        TurnOutcome::Interrupted { .. } | TurnOutcome::Completed | TurnOutcome::MaxTurns { .. } => {
+            Cause::User
+        }
     }
 }

@@ -20,6 +20,9 @@ use tokio::sync::mpsc;
 /// How often in one turn hooks may keep the agent from stopping.
 const MAX_SENT_BACK: u32 = 8;
 
+/// The longest name a hook may give a session, in characters.
+const LONGEST_TITLE: usize = 200;
+
 /// What came of asking hooks.
 pub(super) enum Heard {
     /// What they said; nothing where nobody listens.
@@ -53,9 +56,13 @@ impl Agent {
         if had_hooks || !is_empty {
             self.parts.session.record(SessionEvent::Hooked { record }).await?;
         }
-        let occasion = Occasion::session_start(source, &self.parts.chosen.name);
+        let occasion = self.titled(Occasion::session_start(source, &self.parts.chosen.name));
         match self.ask_hooks(&occasion).await? {
-            Heard::Word(fired) => self.unheard.extend(fired.additional_context),
+            Heard::Word(fired) => {
+                self.name_session(fired.extras.title)?;
+                self.opening = fired.extras.opening;
+                self.unheard.extend(fired.additional_context);
+            }
             // It is about the whole turn, which has yet to begin.
             Heard::Interrupted => self.waiting.push_front(Command::Interrupt),
         }
@@ -68,16 +75,39 @@ impl Agent {
         content: &[Block],
     ) -> Result<Option<TurnOutcome>, LogError> {
         let texts: Vec<&str> = content.iter().filter_map(Block::as_text).collect();
-        let occasion = Occasion::user_prompt_submit(&texts.join("\n"));
+        let occasion = self.titled(Occasion::user_prompt_submit(&texts.join("\n")));
         let Heard::Word(fired) = self.ask_hooks(&occasion).await? else {
             return Ok(Some(TurnOutcome::Interrupted { during_tools: false }));
         };
+        if let Some(reason) = fired.stop {
+            return Ok(Some(TurnOutcome::HookStopped { reason }));
+        }
         if let Some(Verdict::Deny { reason, .. }) = &fired.verdict {
             let message = format!("the prompt was blocked by a hook: {}", plain(reason));
             return Ok(Some(TurnOutcome::Failed { message }));
         }
+        self.name_session(fired.extras.title)?;
         self.unheard.extend(fired.additional_context);
         Ok(None)
+    }
+
+    /// What hooks on the start and on prompts are told of the session's name.
+    fn titled(&self, occasion: Occasion) -> Occasion {
+        match &self.parts.session.state().labels.title {
+            Some(title) => occasion.with("session_title", title.as_str()),
+            None => occasion,
+        }
+    }
+
+    /// Gives the session the name that hooks want it to have.
+    fn name_session(&mut self, title: Option<String>) -> Reaction {
+        let Some(title) = title else { return Ok(()) };
+        let title = plain(&title).split_whitespace().collect::<Vec<_>>().join(" ");
+        let title: String = title.chars().take(LONGEST_TITLE).collect();
+        if !title.is_empty() && self.parts.session.state().labels.title.as_ref() != Some(&title) {
+            self.parts.session.name(&title)?;
+        }
+        Ok(())
     }
 
     /// The turn would end: hooks may send the agent back to work.
@@ -88,11 +118,10 @@ impl Agent {
         let Heard::Word(mut fired) = self.ask_hooks(&Occasion::stop(&text, again)).await? else {
             return self.end(TurnOutcome::Interrupted { during_tools: false }).await;
         };
-        if let Some(reason) = &fired.stop {
-            self.note_stop(reason).await;
+        let is_wanted = fired.block.is_some() || !fired.additional_context.is_empty();
+        if fired.stop.is_some() || !is_wanted {
             return self.end(TurnOutcome::Completed).await;
         }
-        let Some(reason) = fired.block.take() else { return self.end(TurnOutcome::Completed).await };
         if sent_back >= MAX_SENT_BACK {
             let text = format!("hooks kept the turn from ending {MAX_SENT_BACK} times in a row; it ends now");
             self.parts.session.tell(AgentEvent::Notice { text }).await;
@@ -103,8 +132,10 @@ impl Agent {
             turn.rounds.because(Why::StopHook);
         }
         self.unheard.extend(fired.additional_context);
-        let content = vec![Block::text(format!("Stop hook feedback:\n{}", plain(&reason)))];
-        self.parts.session.record(SessionEvent::Prompted { content, meta: true }).await?;
+        if let Some(reason) = fired.block.take() {
+            let content = vec![Block::text(format!("Stop hook feedback:\n{}", plain(&reason)))];
+            self.parts.session.record(SessionEvent::Prompted { content, meta: true }).await?;
+        }
         self.request().await
     }
 
@@ -118,8 +149,7 @@ impl Agent {
             return self.end(TurnOutcome::Interrupted { during_tools: false }).await;
         };
         if let Some(reason) = fired.stop.take().or(fired.block.take()) {
-            self.note_stop(&reason).await;
-            return self.end(TurnOutcome::Completed).await;
+            return self.end(TurnOutcome::HookStopped { reason }).await;
         }
         self.unheard.extend(fired.additional_context);
         self.request().await
@@ -161,7 +191,12 @@ impl Agent {
 
     /// Hooks told something; one that wakes the model starts a turn if there is none.
     pub(super) async fn on_told(&mut self, told: Told) -> Reaction {
+        // Those who speak about a call or a prompt are heeded where that is dealt with.
+        let is_a_word_aside = matches!(told, Told::Fired { .. });
         self.hear(told).await?;
+        if let Some(outcome) = self.stopped_by_hook().filter(|_| is_a_word_aside) {
+            return self.stop(outcome).await;
+        }
         let is_idle = self.turn.is_none() && !self.closing;
         let may_wake = self.parts.limits.lifetime == Lifetime::Conversation && !self.budget.is_spent();
         if self.urgency == Urgency::Now && is_idle && may_wake {
@@ -183,21 +218,22 @@ impl Agent {
         Ok(())
     }
 
-    /// A hook ends the turn, and nothing prolongs it.
-    pub(super) async fn note_stop(&mut self, reason: &str) {
-        if let Some(turn) = &mut self.turn {
-            turn.ended_by_hook = true;
-        }
-        self.show(vec![format!("stopped by a hook: {reason}")]).await;
+    /// How the turn ends if a hook stopped the run.
+    pub(super) fn stopped_by_hook(&self) -> Option<TurnOutcome> {
+        let reason = self.turn.as_ref()?.stopped_by_hook.clone()?;
+        Some(TurnOutcome::HookStopped { reason })
     }
 
     /// Records what hooks did, and books what they used of a model.
-    pub(super) async fn record_hooks(&mut self, record: HookRecord) -> Reaction {
-        if let HookRecord::Fired(firing) = &record {
-            for spent in firing.runs.iter().filter_map(|run| run.spent.as_ref()) {
+    pub(super) async fn record_hooks(&mut self, mut record: HookRecord) -> Reaction {
+        if let HookRecord::Fired(firing) = &mut record {
+            if let (Some(turn), Some(reason)) = (&mut self.turn, &firing.stop) {
+                turn.stopped_by_hook.get_or_insert_with(|| reason.clone());
+            }
+            for spent in firing.runs.iter_mut().filter_map(|run| run.spent.as_mut()) {
                 // A model that can be asked once can be found again; if not, nobody knows its price.
                 if let Ok(chosen) = self.choose(&spent.model) {
-                    self.ledger.book(&chosen.name, &chosen.row, spent.usage);
+                    spent.cost_usd = self.charge_for(&chosen, spent.usage, 0);
                 }
             }
         }

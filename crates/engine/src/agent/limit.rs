@@ -10,6 +10,7 @@ use crate::{
     tokens,
     turn::Spending,
 };
+use ostler_model::Chosen;
 use ostler_proto::{
     AgentEvent, Block, Limit, Price, Request, Role, SessionEvent, Thinking, TurnOutcome, Usage, Why,
 };
@@ -114,7 +115,12 @@ impl Agent {
 
     /// Books what was used and gives its price in US dollars.
     pub(super) fn charge(&mut self, usage: Usage, answers: u32) -> f64 {
-        let chosen = &self.parts.chosen;
+        let chosen = self.parts.chosen.clone();
+        self.charge_for(&chosen, usage, answers)
+    }
+
+    /// The same for another model than the one of the conversation.
+    pub(super) fn charge_for(&mut self, chosen: &Chosen, usage: Usage, answers: u32) -> f64 {
         let usd = self.ledger.book(&chosen.name, &chosen.row, usage);
         let node = self.turn.as_ref().map_or(&self.budget, |turn| &turn.spending.node);
         node.spend(Used { usd, tokens: all_tokens(usage), answers, ..Used::default() });

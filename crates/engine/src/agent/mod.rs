@@ -85,11 +85,15 @@ pub(crate) struct Agent {
     waiting: VecDeque<Command>,
     /// What the model will read with its next request: words of hooks, and that files were put back.
     pub(crate) unheard: Vec<String>,
+    /// What hooks want the model to read before the first prompt, as the user's words.
+    opening: Option<String>,
     attempts: compact::Attempts,
     /// When the model must read it.
     urgency: Urgency,
     /// What the model knows of plan mode.
     known_plan: KnownPlan,
+    /// What a host wants the model to know besides when plan mode begins.
+    plan_instructions: Option<String>,
 }
 
 /// When the model must read what hooks said.
@@ -137,9 +141,11 @@ impl Agent {
             closing: false,
             waiting: VecDeque::new(),
             unheard: Vec::new(),
+            opening: None,
             attempts: compact::Attempts::default(),
             urgency: Urgency::InTime,
             known_plan: KnownPlan::default(),
+            plan_instructions: None,
         }
     }
 
@@ -244,6 +250,10 @@ impl Agent {
             Command::Query { id, query } => self.on_query(id, query).await,
             Command::Answer { ask, answer } => self.on_answer(ask, answer).await,
             Command::SetHooks(callbacks) => self.set_host_hooks(callbacks).await,
+            Command::SetPlanInstructions(text) => {
+                self.plan_instructions = Some(text);
+                Ok(())
+            }
             Command::AnswerHook { id, reply } => {
                 self.parts.executor.answer_hook(id, reply);
                 Ok(())
@@ -375,6 +385,7 @@ impl Agent {
                 }
             }
             ExecEvent::Told(told) => return self.on_told(told).await,
+            ExecEvent::Stopped(reason) => return self.stop(TurnOutcome::HookStopped { reason }).await,
             ExecEvent::Started { call, tool, intent } => {
                 self.parts.instructing.note_touched(&intent.access);
                 session.tell(AgentEvent::CallStarted { call, tool, intent }).await;
@@ -417,10 +428,6 @@ impl Agent {
         match after {
             AfterCall::GoOn => self.advance().await,
             AfterCall::Interrupt => self.stop(TurnOutcome::Interrupted { during_tools: true }).await,
-            AfterCall::Stop(reason) => {
-                self.note_stop(&reason).await;
-                self.stop(TurnOutcome::Completed).await
-            }
             AfterCall::Fatal(message) => self.stop(TurnOutcome::Failed { message }).await,
         }
     }
@@ -434,21 +441,27 @@ impl Agent {
         if self.parts.executor.open_calls() > 0 {
             return Ok(());
         }
-        let may_go_on = !turn.ended_by_hook;
-        match std::mem::replace(then, Next::Request) {
-            Next::Request => self.hooks_after_batch().await,
+        match (std::mem::replace(then, Next::Request), turn.stopped_by_hook.clone()) {
+            (Next::Request | Next::Wait(_) | Next::End(TurnOutcome::Completed), Some(reason)) => {
+                self.end(TurnOutcome::HookStopped { reason }).await
+            }
+            (Next::Request, None) => self.hooks_after_batch().await,
             // What ended in the meantime is told before the turn does.
-            Next::End(TurnOutcome::Completed) if has_news && may_go_on => self.request().await,
-            Next::End(TurnOutcome::Completed) if may_go_on => self.hooks_before_end().await,
-            Next::Wait(pause) => {
+            (Next::End(TurnOutcome::Completed), None) if has_news => self.request().await,
+            (Next::End(TurnOutcome::Completed), None) => self.hooks_before_end().await,
+            (Next::Wait(pause), None) => {
                 turn.phase = Phase::Waiting(Box::pin(tokio::time::sleep(pause)));
                 Ok(())
             }
-            Next::End(outcome) => self.end(outcome).await,
+            (Next::End(outcome), _) => self.end(outcome).await,
         }
     }
 
     async fn end(&mut self, outcome: TurnOutcome) -> Reaction {
+        let outcome = match (outcome, self.stopped_by_hook()) {
+            (TurnOutcome::Completed, Some(stopped)) => stopped,
+            (outcome, _) => outcome,
+        };
         match &outcome {
             TurnOutcome::Interrupted { during_tools } => {
                 let event = SessionEvent::Interrupted { during_tools: *during_tools };
@@ -467,6 +480,7 @@ impl Agent {
             TurnOutcome::Completed
             | TurnOutcome::MaxTurns { .. }
             | TurnOutcome::BudgetExhausted { .. }
+            | TurnOutcome::HookStopped { .. }
             | TurnOutcome::Failed { .. } => {}
         }
         let stopped_jobs = match self.parts.limits.lifetime {

@@ -51,12 +51,13 @@ impl Agent {
         }
         self.known_plan = now;
         let can_leave = self.tools.iter().any(|tool| tool.name == "ExitPlanMode");
+        let more = self.plan_instructions.as_ref().map(|text| format!("\n\n{text}")).unwrap_or_default();
         let text = match (now, can_leave) {
             (KnownPlan::Off | KnownPlan::AsSaid, _) => ENDED.to_owned(),
             (KnownPlan::On, true) => {
-                format!("{}{LEAVING}", begun(self.parts.executor.plan_file().as_deref()))
+                format!("{}{LEAVING}{more}", begun(self.parts.executor.plan_file().as_deref()))
             }
-            (KnownPlan::On, false) => format!("{}{ANSWERING}", begun(None)),
+            (KnownPlan::On, false) => format!("{}{ANSWERING}{more}", begun(None)),
         };
         let content = vec![Block::text(reminder(&text))];
         self.parts.session.record(SessionEvent::Prompted { content, meta: true }).await?;

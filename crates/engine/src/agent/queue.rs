@@ -3,6 +3,7 @@
 
 use super::{Agent, Reaction};
 use crate::{commands, session::LogError};
+use ostler_control::hooks::plain;
 use ostler_proto::{
     AgentEvent, Block, Command, EntryId, Query, Queued, SessionEvent, TurnOutcome, Why, Wording,
 };
@@ -84,6 +85,7 @@ impl Agent {
             Command::Append { .. }
             | Command::Answer { .. }
             | Command::SetHooks(_)
+            | Command::SetPlanInstructions(_)
             | Command::AnswerHook { .. }
             | Command::Query { .. }
             | Command::SetMode(_)
@@ -109,7 +111,7 @@ impl Agent {
         let id = prompt.id.get_or_insert_with(|| self.parts.deck.id());
         self.parts.executor.set_prompt(id.clone());
         self.begin_turn().await?;
-        if let Some(outcome) = prompt.refused {
+        if let Some(outcome) = prompt.refused.take().or_else(|| self.stopped_by_hook()) {
             return self.end(outcome).await;
         }
         if prompt.is_command()
@@ -130,7 +132,7 @@ impl Agent {
         self.open().await?;
         match self.hooks_on_prompt(&prompt.content).await? {
             None => self.record_prompt(prompt).await,
-            Some(TurnOutcome::Failed { message }) => {
+            Some(TurnOutcome::Failed { message } | TurnOutcome::HookStopped { reason: message }) => {
                 self.parts.session.tell(AgentEvent::Notice { text: message }).await;
                 Ok(())
             }
@@ -146,7 +148,9 @@ impl Agent {
     }
 
     async fn record_prompt(&mut self, prompt: Prompt) -> Reaction {
-        let Prompt { content, id, .. } = prompt;
+        let Prompt { mut content, id, .. } = prompt;
+        let opening = self.opening.take().map(|text| Block::text(plain(&text)));
+        content.splice(0..0, opening);
         let title: String = content.iter().filter_map(Block::as_text).collect::<Vec<_>>().join(" ");
         let event = SessionEvent::Prompted { content, meta: false };
         let id = match id {

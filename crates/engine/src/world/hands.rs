@@ -5,7 +5,7 @@ use super::deck::Deck;
 use ostler_control::{
     ExecEvent, Executor,
     checkpoint::CheckpointError,
-    executor::{Abandoned, ChangedFile, Kept, Recalled, Reloaded, Room},
+    executor::{Abandoned, Cause, ChangedFile, Kept, Recalled, Reloaded, Room},
     hooks::{Fired, Occasion, Told},
 };
 use ostler_proto::{
@@ -98,9 +98,9 @@ impl Hands {
         self.ask("a question's id", AskId(0), Executor::new_ask)
     }
 
-    pub(crate) fn cancel(&mut self) {
+    pub(crate) fn cancel(&mut self, cause: Cause) {
         if let Doer::Executor(executor) = &mut self.doer {
-            executor.cancel();
+            executor.cancel(cause);
         }
     }
 
@@ -280,7 +280,7 @@ impl Hands {
     }
 
     pub(crate) fn is_heard(&self, event: HookEvent) -> bool {
-        self.ask("listeners?", false, |executor| executor.hooks().is_some_and(|hooks| hooks.listen_to(event)))
+        self.ask("listeners?", false, |executor| executor.hooks().is_some_and(|hooks| hooks.is_owed(event)))
     }
 
     pub(crate) fn set_host_hooks(&self, callbacks: Vec<HostHook>) -> Option<HookRecord> {

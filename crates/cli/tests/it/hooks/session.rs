@@ -206,6 +206,13 @@ fn the_end_of_a_session_waits_for_its_hooks_as_long_as_they_were_given() {
     assert!(stage.repo.has("ended") && done.check_ok().stderr.is_empty(), "{}", done.stderr);
     let audit = parsed(&stage.run(&["hooks", "audit", "--json"]));
     assert_eq!(audit["audit"]["others"][0]["event"], "SessionEnd");
+    let hook = json!({"type": "command", "command": "sleep 1.7; touch ended"});
+    let settings = json!({"hooks": {"SessionEnd": [{"hooks": [hook]}]}});
+    for (limit, expect) in [("20000", true), ("no number", false)] {
+        let stage = new_stage(DONE, &settings).with_env("CLAUDE_CODE_SESSIONEND_HOOKS_TIMEOUT_MS", limit);
+        stage.run(&["-p", "go"]).check_ok();
+        assert_eq!(stage.repo.has("ended"), expect, "{limit}");
+    }
 }
 
 #[test]
