@@ -1,6 +1,9 @@
 //! `ostler replay` as a user meets it: what was recorded comes to the same again, offline; what is missing, damaged or
 //! different is said so.
 
+mod fork;
+mod live;
+
 use crate::stage::{APIS, Done, Stage};
 use ostler_proto::Json;
 use ostler_testkit::{TempRepo, process};

@@ -1,6 +1,7 @@
 //! The doors through which everything comes into a conversation that does not follow from its state: what the
 //! loop reacts to, what it asks of others, time, ids and chance. With a tape of these, the same loop runs again.
 
+pub(crate) mod again;
 pub(crate) mod deck;
 mod delta;
 pub(crate) mod hands;

@@ -144,7 +144,7 @@ pub(crate) fn folder(transcript: &Path) -> PathBuf {
 }
 
 /// The lines of a transcript that are events, from this byte on.
-pub(super) fn entries(transcript: &Path, from: u64) -> Result<VecDeque<String>, String> {
+pub(crate) fn entries(transcript: &Path, from: u64) -> Result<VecDeque<String>, String> {
     let mut entries = VecDeque::new();
     let read = each_line_from(transcript, from, |line| {
         // Labels have no id; anybody may write them at any time.
