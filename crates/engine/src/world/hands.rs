@@ -4,8 +4,7 @@
 use super::{again::Again, deck::Deck};
 use ostler_control::{
     ExecEvent, Executor,
-    checkpoint::CheckpointError,
-    executor::{Abandoned, ChangedFile, Kept, Recalled, Reloaded, Room},
+    executor::{Abandoned, ChangedFile, Recalled, Room},
     hooks::{Fired, Occasion, Told},
 };
 use ostler_proto::{
@@ -20,18 +19,18 @@ use std::{
 
 /// What an agent has others do for it.
 pub(crate) struct Hands {
-    deck: Arc<Deck>,
-    doer: Doer,
+    pub(super) deck: Arc<Deck>,
+    pub(super) doer: Doer,
 }
 
-enum Doer {
+pub(super) enum Doer {
     Executor(Box<Executor>),
     Tape(Taped),
 }
 
 /// What stands for an executor while a tape is played.
 #[derive(Default)]
-struct Taped {
+pub(super) struct Taped {
     /// How many calls are open.
     open: u64,
     /// What runs them again, if that is wanted.
@@ -264,16 +263,6 @@ impl Hands {
         }
     }
 
-    /// The checkpoints. What is done with them reaches far into files, so a tape ends here.
-    pub(crate) async fn checkpoints(&self) -> Result<Option<Kept>, CheckpointError> {
-        self.deck.stop("checkpoints were looked at or gone back to, which is not recorded");
-        match &self.doer {
-            Doer::Executor(executor) => executor.checkpoints().await,
-            // Asking the tape comes to its end.
-            Doer::Tape(_) => Ok(self.deck.again::<Option<()>>("checkpoints", None).and(None)),
-        }
-    }
-
     pub(crate) fn forget_seen<'a>(&self, paths: impl Iterator<Item = &'a Path>) {
         if let Some(executor) = self.anybody() {
             executor.forget_seen(paths);
@@ -283,35 +272,6 @@ impl Hands {
     pub(crate) fn forget_all_seen(&self) {
         if let Some(executor) = self.anybody() {
             executor.forget_all_seen();
-        }
-    }
-
-    /// Settings that changed. They may change anything, so a tape ends with them.
-    pub(crate) fn changed_settings(&mut self) -> Option<Reloaded> {
-        let Doer::Executor(executor) = &mut self.doer else { return None };
-        let changed = executor.changed_settings();
-        if changed.is_some() {
-            self.deck.stop("settings changed, which is not recorded");
-        }
-        changed
-    }
-
-    pub(crate) fn postpone(&mut self, reloaded: Reloaded) {
-        if let Doer::Executor(executor) = &mut self.doer {
-            executor.postpone(reloaded);
-        }
-    }
-
-    pub(crate) fn refuse(&mut self, reloaded: Reloaded) {
-        if let Doer::Executor(executor) = &mut self.doer {
-            executor.refuse(reloaded);
-        }
-    }
-
-    pub(crate) fn take_over(&mut self, reloaded: Reloaded) -> Result<Option<HookRecord>, String> {
-        match &mut self.doer {
-            Doer::Executor(executor) => executor.take_over(reloaded),
-            Doer::Tape(_) => Ok(None),
         }
     }
 
@@ -411,6 +371,11 @@ impl Hands {
 }
 
 impl Taped {
+    /// Whether calls are run again.
+    pub(super) fn runs_calls(&self) -> bool {
+        self.again.is_some()
+    }
+
     async fn forget_all(&mut self) {
         self.open = 0;
         if let Some(again) = &mut self.again {

@@ -5,8 +5,10 @@ pub(crate) mod again;
 pub(crate) mod deck;
 mod delta;
 pub(crate) mod hands;
+pub(crate) mod kept;
 pub(crate) mod model;
 pub(crate) mod player;
+mod settings;
 pub(crate) mod source;
 pub(crate) mod tape;
 
