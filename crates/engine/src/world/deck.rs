@@ -183,7 +183,7 @@ impl Deck {
     }
 
     /// An exchange with the model is over.
-    pub(crate) fn exchanged(&self, copied: &Copied) {
+    pub(crate) fn exchanged(&self, copied: Copied) {
         if let Mode::Recording(recorder) = &mut self.lock().mode {
             recorder.exchange(copied);
         }
