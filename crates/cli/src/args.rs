@@ -205,7 +205,7 @@ pub(crate) enum Subcommand {
     },
     /// Go back to a checkpoint: the state before one of your prompts, also of what commands changed
     Rewind(Rewind),
-    /// Run a recorded session again without network and tools, and say whether it comes to the same
+    /// Run a recorded session again and say whether it comes to the same
     Replay(Replay),
     /// Show which session, agent and call changed a file, or one line of it
     Blame {

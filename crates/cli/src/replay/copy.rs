@@ -1,12 +1,13 @@
 //! Copies a folder as it stands: files, links, rights and times. Links are never followed, nothing is shared with the
 //! original, and what is too much is said before the disk is full.
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, utimensat};
 use std::{
     fs::{self, Metadata},
     os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink},
     path::Path,
+    sync::atomic::{AtomicBool, Ordering},
 };
 
 /// How much is copied at most.
@@ -16,9 +17,16 @@ pub(super) struct Most {
     pub(super) entries: u64,
 }
 
-/// Copies a folder to one that does not exist yet.
-pub(super) fn copy(from: &Path, to: &Path, most: Most) -> anyhow::Result<()> {
-    let mut left = most;
+/// What is copied from now on.
+struct Left<'a> {
+    most: Most,
+    /// Whether nothing more is wanted.
+    stop: &'a AtomicBool,
+}
+
+/// Copies a folder to one that does not exist yet, unless it is told to stop.
+pub(super) fn copy(from: &Path, to: &Path, most: Most, stop: &AtomicBool) -> anyhow::Result<()> {
+    let mut left = Left { most, stop };
     let found = fs::symlink_metadata(from).with_context(|| format!("cannot copy {}", from.display()))?;
     copy_folder(from, &found, to, &mut left).with_context(|| {
         format!(
@@ -30,7 +38,7 @@ pub(super) fn copy(from: &Path, to: &Path, most: Most) -> anyhow::Result<()> {
     })
 }
 
-fn copy_folder(from: &Path, found: &Metadata, to: &Path, left: &mut Most) -> anyhow::Result<()> {
+fn copy_folder(from: &Path, found: &Metadata, to: &Path, left: &mut Left<'_>) -> anyhow::Result<()> {
     let failed = || format!("cannot copy {}", from.display());
     fs::create_dir(to).with_context(failed)?;
     for entry in fs::read_dir(from).with_context(failed)? {
@@ -41,17 +49,18 @@ fn copy_folder(from: &Path, found: &Metadata, to: &Path, left: &mut Most) -> any
     set_facts(to, found).with_context(failed)
 }
 
-fn copy_entry(from: &Path, to: &Path, left: &mut Most) -> anyhow::Result<()> {
+fn copy_entry(from: &Path, to: &Path, left: &mut Left<'_>) -> anyhow::Result<()> {
     let failed = || format!("cannot copy {}", from.display());
     let found = fs::symlink_metadata(from).with_context(failed)?;
     let kind = found.file_type();
-    left.entries = left.entries.checked_sub(1).context("there are too many files")?;
+    ensure!(!left.stop.load(Ordering::Relaxed), "it was stopped");
+    left.most.entries = left.most.entries.checked_sub(1).context("there are too many files")?;
     if kind.is_dir() {
         copy_folder(from, &found, to, left)
     } else if kind.is_symlink() {
         symlink(fs::read_link(from).with_context(failed)?, to).with_context(failed)
     } else if kind.is_file() {
-        left.bytes = left.bytes.checked_sub(found.len()).context("there is too much in it")?;
+        left.most.bytes = left.most.bytes.checked_sub(found.len()).context("there is too much in it")?;
         fs::copy(from, to).with_context(failed)?;
         set_facts(to, &found).with_context(failed)
     } else if kind.is_socket() || kind.is_fifo() {
@@ -89,7 +98,7 @@ mod tests {
         fs::hard_link(from.join("sub/run.sh"), from.join("twin")).unwrap();
         symlink("/nowhere/at/all", from.join("link")).unwrap();
         fs::set_permissions(from.join("sub"), fs::Permissions::from_mode(0o555)).unwrap();
-        copy(&from, &to, MUCH).unwrap();
+        copy(&from, &to, MUCH, &AtomicBool::new(false)).unwrap();
         let (old, new) =
             (fs::metadata(from.join("twin")).unwrap(), fs::metadata(to.join("sub/run.sh")).unwrap());
         assert_eq!((old.mode(), old.mtime_nsec(), old.len()), (new.mode(), new.mtime_nsec(), new.len()));
@@ -110,8 +119,10 @@ mod tests {
         fs::write(from.join("a"), "four").unwrap();
         for most in [Most { bytes: 3, ..MUCH }, Most { entries: 0, ..MUCH }] {
             let to = temp.path().join(most.bytes.to_string());
-            let error = format!("{:#}", copy(&from, &to, most).unwrap_err());
+            let error = format!("{:#}", copy(&from, &to, most, &AtomicBool::new(false)).unwrap_err());
             assert!(error.contains("cannot make a scratch copy of") && error.contains("too m"), "{error}");
         }
+        let stopped = copy(&from, &temp.path().join("stopped"), MUCH, &AtomicBool::new(true)).unwrap_err();
+        assert!(format!("{stopped:#}").ends_with("it was stopped"), "{stopped:#}");
     }
 }

@@ -4,7 +4,7 @@
 #![expect(clippy::disallowed_methods, reason = "a scratch folder that no tool and no session writes")]
 
 use super::{Replay, copy, copy::Most, tell};
-use crate::{Ended, args::Args, complain, machine::Machine, rewind, wire};
+use crate::{Ended, args::Args, complain, machine::Machine, rewind, signals::Signals, wire};
 use anyhow::{Context, anyhow, bail, ensure};
 use ostler_control::checkpoint::{Checkpoints, Force};
 use ostler_engine::replay::{Live, Replayed, Run, replay, replay_live, tapes};
@@ -18,6 +18,10 @@ use std::{
     collections::HashSet,
     path::{Path, PathBuf},
     process::Stdio,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 /// How much is copied of a project, and of its checkpoints.
@@ -40,34 +44,65 @@ pub(super) async fn run(words: &Replay, transcript: &Path, machine: &Machine) ->
     let first = tapes.first().with_context(|| super::no_recording(transcript))?;
     let folder = Run::read(first, transcript).map_err(|problem| anyhow!(problem))?.folder().to_owned();
     ensure!(folder.is_dir(), "{} was recorded in {}, which is gone", transcript.display(), folder.display());
-    let here = machine.moved_to(folder.clone());
+    let mut signals = Signals::listen().context("cannot listen to signals")?;
     let scratch = tempfile::Builder::new().prefix("ostler-replay-").tempdir();
     let scratch = scratch.context("cannot make a scratch folder")?;
-    let place = scratch.path().canonicalize()?;
-    let transcript = transcript.canonicalize()?;
-    let (of, copied) = (transcript.clone(), place.clone());
-    tokio::task::spawn_blocking(move || prepare(&copied, &of, &here)).await??;
+    let code = run_in(scratch.path(), (words, transcript), (&folder, machine), &mut signals).await;
+    let place = scratch.path().to_owned();
+    // A folder that a command made unreadable would stay; nothing else of it matters.
+    if let Err(error) = scratch.close() {
+        complain(&format!("ostler: {} cannot be removed: {error}\n", place.display()));
+    }
+    code.map(Ended::InOrder)
+}
+
+async fn run_in(
+    scratch: &Path,
+    (words, transcript): (&Replay, &Path),
+    (folder, machine): (&Path, &Machine),
+    signals: &mut Signals,
+) -> anyhow::Result<u8> {
+    let (scratch, transcript) = (scratch.canonicalize()?, transcript.canonicalize()?);
+    if let Some(code) = fill(&scratch, &transcript, machine.moved_to(folder.to_owned()), signals).await? {
+        return Ok(code);
+    }
     let inside = start(Launch {
         program: machine.program.as_os_str(),
-        args: inside_words(words, &transcript, &place),
-        cwd: &folder,
-        env: &environment(machine, &place),
+        args: inside_words(words, &transcript, &scratch),
+        cwd: folder,
+        env: &environment(machine, &scratch),
         stdio: [Stdio::null(), Stdio::inherit(), Stdio::inherit()],
         confinement: &Confinement::Free,
         warden: Some(&Warden::new(machine.program.clone())),
     });
     let inside = inside.context("cannot start the replay")?;
-    let interrupted = tokio::select! {
-        ended = inside.ended() => { ended?; false }
-        signal = tokio::signal::ctrl_c() => { signal?; true }
+    let stopped = tokio::select! {
+        ended = inside.ended() => ended.map(|()| None)?,
+        code = signals.first() => Some(code),
     };
     let status = inside.finish()?;
-    // A folder that a command made unreadable would stay; nothing else of it matters.
-    if let Err(error) = scratch.close() {
-        complain(&format!("ostler: {} cannot be removed: {error}\n", place.display()));
+    Ok(stopped.or(status.code().and_then(|code| u8::try_from(code).ok())).unwrap_or(1))
+}
+
+/// Fills the scratch folder; gives an exit code if a signal came first.
+async fn fill(
+    scratch: &Path,
+    transcript: &Path,
+    machine: Machine,
+    signals: &mut Signals,
+) -> anyhow::Result<Option<u8>> {
+    let (place, of, stop) = (scratch.to_owned(), transcript.to_owned(), Arc::new(AtomicBool::new(false)));
+    let stopped = Arc::clone(&stop);
+    let mut filling = tokio::task::spawn_blocking(move || prepare(&place, &of, &machine, &stopped));
+    tokio::select! {
+        filled = &mut filling => filled?.map(|()| None),
+        code = signals.first() => {
+            stop.store(true, Ordering::Relaxed);
+            // It ends with the next file, and that it does is no news.
+            let _ = filling.await;
+            Ok(Some(code))
+        }
     }
-    let code = status.code().and_then(|code| u8::try_from(code).ok());
-    Ok(Ended::InOrder(if interrupted { 130 } else { code.unwrap_or(1) }))
 }
 
 /// In the process that is set apart, before it has any thread: makes the scratch folder's copies stand in.
@@ -152,7 +187,7 @@ fn go_back(run: &Run, machine: &Machine) -> anyhow::Result<Vec<String>> {
 }
 
 /// Fills the scratch folder.
-fn prepare(scratch: &Path, transcript: &Path, machine: &Machine) -> anyhow::Result<()> {
+fn prepare(scratch: &Path, transcript: &Path, machine: &Machine, stop: &AtomicBool) -> anyhow::Result<()> {
     let root = match machine.git_folder() {
         Some(git) => git.parent().unwrap_or(&machine.cwd).to_owned(),
         None => machine.cwd.clone(),
@@ -176,7 +211,7 @@ fn prepare(scratch: &Path, transcript: &Path, machine: &Machine) -> anyhow::Resu
     for (name, at) in [("project", &root), ("session", &beside), ("checkpoints", &checkpoints)] {
         if at.exists() {
             let folder = scratch.join(name);
-            copy::copy(at, &folder, MOST)?;
+            copy::copy(at, &folder, MOST, stop)?;
             stand_ins.push((folder, at.canonicalize()?));
         }
     }

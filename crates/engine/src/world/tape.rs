@@ -274,12 +274,11 @@ impl Recorder {
 
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         let frame = self.press()?.compress(bytes)?;
-        let mut tape = match self.tape.take() {
-            Some(tape) => tape,
-            None => {
-                let path = self.folder.join(&self.name);
-                OpenOptions::new().create(true).append(true).mode(0o600).open(path)?
-            }
+        let mut tape = if let Some(tape) = self.tape.take() {
+            tape
+        } else {
+            let path = self.folder.join(&self.name);
+            OpenOptions::new().create(true).append(true).mode(0o600).open(path)?
         };
         tape.write_all(&frame)?;
         self.tape = Some(tape);
@@ -299,12 +298,11 @@ impl Recorder {
 
     /// What all that is written goes through; the folder is there from then on.
     fn press(&mut self) -> io::Result<&mut Compressor<'static>> {
-        let press = match self.press.take() {
-            Some(press) => press,
-            None => {
-                DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
-                Press(Compressor::new(LEVEL)?)
-            }
+        let press = if let Some(press) = self.press.take() {
+            press
+        } else {
+            DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
+            Press(Compressor::new(LEVEL)?)
         };
         Ok(&mut self.press.insert(press).0)
     }
