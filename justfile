@@ -32,6 +32,10 @@ demo:
 bless *filters:
     INSTA_UPDATE=always INSTA_FORCE_PASS=1 cargo xtask test {{ filters }}
 
+# Record the kept sessions again, after the loop was changed on purpose; read what differs first (docs/replay.md).
+bless-recordings:
+    OSTLER_BLESS=1 cargo test -p ostler-cli --test it replay::kept
+
 # What runs on the server, from a clean clone.
 ci:
     .ci/run

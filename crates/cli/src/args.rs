@@ -1,6 +1,6 @@
 //! The command line. Flags keep the names programs already pass; what is not built is not offered.
 
-use crate::config::Scope;
+use crate::{config::Scope, replay::Replay};
 use clap::{Parser, ValueEnum};
 use ostler_proto::Effort;
 use std::{path::PathBuf, process::ExitCode};
@@ -205,7 +205,7 @@ pub(crate) enum Subcommand {
     },
     /// Go back to a checkpoint: the state before one of your prompts, also of what commands changed
     Rewind(Rewind),
-    /// Run a recorded session again without network and tools, and say whether it comes to the same
+    /// Run a recorded session again and say whether it comes to the same
     Replay(Replay),
     /// Show which session, agent and call changed a file, or one line of it
     Blame {
@@ -359,18 +359,6 @@ pub(crate) struct Jsonl {
     /// The lines; - is stdin
     #[arg(long, value_name = "FILE|-")]
     pub(crate) jsonl: PathBuf,
-}
-
-/// What to replay.
-#[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
-pub(crate) struct Replay {
-    /// The session: its id, the beginning of it, words of it, or its file
-    #[arg(value_name = "SESSION")]
-    pub(crate) session: String,
-
-    /// Say it as JSON
-    #[arg(long)]
-    pub(crate) json: bool,
 }
 
 /// What to rewind, and how far.

@@ -48,6 +48,12 @@ fn main() -> ExitCode {
         Ok(args) => args,
         Err(shown) => return shown.print(),
     };
+    // A process that is set apart stays so: before any thread is there.
+    if let Some(Subcommand::Replay(words)) = &args.command
+        && let Err(error) = replay::enter(words)
+    {
+        return fail(&error);
+    }
     let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return fail(&anyhow::Error::from(error).context("cannot start")),
@@ -131,7 +137,7 @@ async fn run(args: Args) -> anyhow::Result<Ended> {
         Some(Subcommand::Session { command }) => {
             session::run(command, &args, &machine).await.map(Ended::InOrder)
         }
-        Some(Subcommand::Replay(words)) => replay::run(words, &machine).await.map(Ended::InOrder),
+        Some(Subcommand::Replay(words)) => replay::run(words, &args, &machine).await,
         Some(Subcommand::Rewind(rewind)) => rewind::run(rewind, &machine).await.map(Ended::InOrder),
         Some(Subcommand::Blame { place }) => blame::run(place, &machine).await.map(Ended::InOrder),
         Some(Subcommand::Checkpoints { upkeep }) => {

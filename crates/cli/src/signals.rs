@@ -23,6 +23,15 @@ impl Signals {
         })
     }
 
+    /// Waits for any of them and gives the exit code that goes with it.
+    pub(crate) async fn first(&mut self) -> u8 {
+        tokio::select! {
+            _ = self.interrupt.recv() => 130,
+            _ = self.terminate.recv() => 143,
+            _ = self.hangup.recv() => 129,
+        }
+    }
+
     /// Passes interrupts on and returns the exit code once the program must end.
     pub(crate) async fn rule(mut self, commands: mpsc::Sender<Command>) -> u8 {
         let mut interrupted = false;

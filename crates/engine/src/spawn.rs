@@ -6,6 +6,7 @@ use crate::{
     context::Snapshot,
     session::{Log, Session, Stamp, State},
     world::{
+        again::Again,
         deck::Deck,
         hands::Hands,
         model,
@@ -203,11 +204,12 @@ fn deck(start: &Start) -> Deck {
     })
 }
 
-/// Starts an agent that only does again what is on a tape.
+/// Starts an agent that only does again what is on a tape; its calls are run if there is something to run them.
 pub(crate) fn spawn_again(
     tape: &Tape,
     transcript: &Path,
     state: State,
+    again: Option<Again>,
 ) -> Result<(Handle, Arc<Deck>), String> {
     let head = tape.head.clone();
     let deck = Arc::new(Deck::replaying(tape, transcript.to_owned())?);
@@ -218,7 +220,10 @@ pub(crate) fn spawn_again(
     let (name, row) = head.model;
     let agent = Agent::new(crate::agent::Parts {
         session: session.through(Arc::clone(&deck)),
-        executor: Hands::idle(Arc::clone(&deck)),
+        executor: match again {
+            Some(again) => Hands::repeating(Arc::clone(&deck), again),
+            None => Hands::idle(Arc::clone(&deck)),
+        },
         deck: Arc::clone(&deck),
         models: None,
         chosen: model::silent(name, row, head.key_source),

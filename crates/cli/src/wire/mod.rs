@@ -1,5 +1,6 @@
 //! The composition root: puts the planes together for one run and picks the frontend.
 
+mod again;
 mod instructions;
 mod policy;
 mod resume;
@@ -15,6 +16,7 @@ use crate::{
     signals::Signals,
     trust,
 };
+pub(crate) use again::executor_again;
 use anyhow::{Context, bail};
 use ostler_control::{
     Policy,
@@ -38,19 +40,40 @@ use session::{Session, Started};
 use std::{path::PathBuf, time::Duration};
 
 /// Runs the agent as the arguments say and returns the exit code.
-pub(crate) async fn run(args: Args, mut machine: Machine) -> anyhow::Result<Ended> {
-    let trust = trust::settle(&args, &machine)?;
-    let in_force = settings::load(&places(&args, &machine, trust)?)?;
-    machine.add_vars(&in_force.env);
-    if args.verbose {
-        in_force.notices.iter().for_each(|notice| complain(&format!("ostler: {notice}\n")));
-    }
+pub(crate) async fn run(args: Args, machine: Machine) -> anyhow::Result<Ended> {
+    let (trust, in_force, machine) = surroundings_in_force(&args, machine)?;
     let input = match args.input_format {
         InputFormat::StreamJson => Input::StreamJson,
         InputFormat::Text => {
             Input::Prompt(vec![Block::text(prompt::read(args.prompt.as_deref(), &machine).await?)])
         }
     };
+    run_input(args, machine, input, (trust, in_force)).await
+}
+
+/// The same with this prompt, whatever the arguments say about it.
+pub(crate) async fn run_prompt(args: Args, machine: Machine, prompt: Vec<Block>) -> anyhow::Result<Ended> {
+    let (trust, in_force, machine) = surroundings_in_force(&args, machine)?;
+    run_input(args, machine, Input::Prompt(prompt), (trust, in_force)).await
+}
+
+/// How much the folder is believed, and the settings and variables that make of it.
+fn surroundings_in_force(args: &Args, mut machine: Machine) -> anyhow::Result<(Trust, InForce, Machine)> {
+    let trust = trust::settle(args, &machine)?;
+    let in_force = settings::load(&places(args, &machine, trust)?)?;
+    machine.add_vars(&in_force.env);
+    if args.verbose {
+        in_force.notices.iter().for_each(|notice| complain(&format!("ostler: {notice}\n")));
+    }
+    Ok((trust, in_force, machine))
+}
+
+async fn run_input(
+    args: Args,
+    machine: Machine,
+    input: Input,
+    (trust, in_force): (Trust, InForce),
+) -> anyhow::Result<Ended> {
     let models = models(&in_force, &machine)?;
     let store = store(&machine);
     let resumed = resume::held(&args, &machine, &store)?;

@@ -173,11 +173,9 @@ impl Session<'_> {
     ) -> anyhow::Result<Executor> {
         let artifacts = around.artifacts.clone();
         let cwd = self.shell_folder(state, &policy.roots);
-        let secrets: Vec<String> =
-            self.in_force.models.values().filter_map(|row| row.api_key_env.clone()).collect();
         let journal = self.machine.config_dir().join("journal");
         finish_interrupted_edits(&journal);
-        let env = self.machine.child_env(&self.passed_env(), &secrets);
+        let env = self.machine.child_env(&self.passed_env(), &self.secrets());
         let host = Local::new(self.machine.home.clone(), env)
             .with_journal(journal)
             .with_warden(self.machine.program.clone());
@@ -244,7 +242,7 @@ impl Session<'_> {
         })
     }
 
-    fn memory(&self) -> Memory {
+    pub(super) fn memory(&self) -> Memory {
         Memory::new(memory::Places {
             folder: self.machine.cwd.clone(),
             user: config::file(self.machine, config::Scope::User),
@@ -253,11 +251,16 @@ impl Session<'_> {
     }
 
     /// Variables that settings give to children, by name.
-    fn passed_env(&self) -> Vec<String> {
+    pub(super) fn passed_env(&self) -> Vec<String> {
         self.in_force.env.keys().chain(&self.in_force.pass_env).cloned().collect()
     }
 
-    fn registry(&self, jobs: &Arc<Jobs>, todos: Vec<Todo>) -> anyhow::Result<Registry> {
+    /// Variables that hold keys, by name; no child gets them.
+    pub(super) fn secrets(&self) -> Vec<String> {
+        self.in_force.models.values().filter_map(|row| row.api_key_env.clone()).collect()
+    }
+
+    pub(super) fn registry(&self, jobs: &Arc<Jobs>, todos: Vec<Todo>) -> anyhow::Result<Registry> {
         let kit = Kit {
             options: options(self.machine, self.in_force)?,
             manner: self.manner()?,

@@ -1,10 +1,16 @@
 //! `ostler replay` as a user meets it: what was recorded comes to the same again, offline; what is missing, damaged or
 //! different is said so.
 
+mod fork;
+mod going_on;
+mod kept;
+mod live;
+mod lively;
+mod partner;
+
 use crate::stage::{APIS, Done, Stage};
 use ostler_proto::Json;
-use ostler_testkit::{TempRepo, process};
-use proptest::prelude::*;
+use ostler_testkit::process;
 use serde_json::json;
 use std::{
     fs,
@@ -205,68 +211,4 @@ fn who_wants_no_recording_has_none() {
     stage.repo.write(".ostler/settings.json", r#"{"session": {"record": false}}"#);
     stage.run(&["-p", "go", "--continue"]).check_ok();
     assert_eq!(check_same(&stage, 1), 1);
-}
-
-#[test]
-fn sessions_that_were_recorded_before_still_come_to_the_same() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/replay");
-    let home = TempRepo::new(&[]);
-    let mut replayed = 0;
-    for file in folder.read_dir().unwrap().map(|file| file.unwrap().path()) {
-        if file.extension().is_none_or(|end| end != "jsonl") {
-            continue;
-        }
-        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_ostler"));
-        command.env_clear().env("HOME", home.path()).current_dir(home.path());
-        let done = Done::from(command.arg("replay").arg(&file).output().unwrap());
-        assert!(done.check_ok().stdout.contains("came to the same"), "{}", done.stdout);
-        assert!(!done.stdout.contains("no further"), "{}", done.stdout);
-        replayed += 1;
-    }
-    assert!(replayed > 0);
-}
-
-/// A turn of the model's: an answer, a failure, or calls of all kinds.
-fn turn() -> impl Strategy<Value = String> {
-    let call = prop_oneof![
-        Just("{ call = 'Read', input = { file_path = '{{cwd}}/a.txt' } }"),
-        Just("{ call = 'Read', input = { file_path = 'nowhere' } }"),
-        Just("{ call = 'Write', input = { file_path = '{{cwd}}/w.txt', content = 'x' } }"),
-        Just("{ call = 'Bash', input = { command = 'echo a; exit 3' } }"),
-        Just("{ call = 'Bash', input = { command = 'sleep 60', run_in_background = true } }"),
-        Just("{ call = 'Bash', input = { command = 'rm b.txt' } }"),
-        Just("{ call = 'TodoWrite', raw = '{\"todos\": 7}' }"),
-        Just("{ call = 'NoSuchTool', input = {} }"),
-        Just("{ call = 'Read', raw = '{\"file' }"),
-        Just("{ text = 'words' }"),
-        Just("{ thinking = 'thoughts' }"),
-    ];
-    let wire = prop_oneof![
-        4 => Just(""),
-        1 => Just("wire = { status = 500, headers = { retry-after-ms = '1' } }\n"),
-        1 => Just("wire = { cut = { after_steps = 1, then = 'truncate' } }\n"),
-        1 => Just("wire = { cut = { after_bytes = 300, then = 'reset' } }\n"),
-        1 => Just("stop = 'max_tokens'\n"),
-        1 => Just("stop = 'refusal'\n"),
-    ];
-    (wire, prop::collection::vec(call, 1..4))
-        .prop_map(|(wire, steps)| format!("[[turn]]\n{wire}steps = [{}]\n", steps.join(", ")))
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 4, max_shrink_iters: 20, failure_persistence: None, ..ProptestConfig::default() })]
-
-    #[test]
-    fn whatever_happens_comes_to_the_same(turns in prop::collection::vec(turn(), 1..5), has_hooks: bool) {
-        let stage = Stage::new(&format!("{}[[turn]]\nwire = {{ repeat = 50 }}\nsteps = [{{ text = 'end' }}]", turns.concat()));
-        if has_hooks {
-            let deny = "grep -q b.txt && { echo no >&2; exit 2; }; exit 0";
-            stage.home.write(".ostler/settings.json", json!({"hooks": {
-                "PreToolUse": [{"hooks": [{"type": "command", "command": deny}]}],
-                "SessionStart": [{"hooks": [{"type": "command", "command": "echo welcome"}]}],
-            }}).to_string());
-        }
-        stage.run(&[&["-p", "go", "--max-turns", "8"], &TOOLS[..]].concat());
-        check_same(&stage, 1);
-    }
 }

@@ -228,7 +228,7 @@ impl Agent {
             Came::Broke(error) => Input::Model(Some(Err(*error))),
             Came::Ended => Input::Model(None),
             Came::Tools(event) => {
-                self.parts.executor.note(&event);
+                self.parts.executor.note(&event).await;
                 Input::Tools(*event)
             }
             Came::PauseOver => Input::PauseOver,

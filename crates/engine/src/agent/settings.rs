@@ -9,12 +9,12 @@ use ostler_proto::{AgentEvent, TurnOutcome, Verdict};
 impl Agent {
     /// Takes changed settings over; gives how the turn ends if the user did not want to wait for hooks.
     pub(super) async fn renew_settings(&mut self) -> Result<Option<TurnOutcome>, LogError> {
-        let Some(reloaded) = self.parts.executor.changed_settings() else { return Ok(None) };
+        let Some(renewal) = self.parts.executor.changed_settings() else { return Ok(None) };
         let mut objection = None;
-        for file in reloaded.files.clone() {
-            let occasion = Occasion::config_change(file.source, &file.path);
+        for file in renewal.files.clone() {
+            let occasion = Occasion::config_change(&file.source, &file.path);
             let Heard::Word(fired) = self.ask_hooks(&occasion).await? else {
-                self.parts.executor.postpone(reloaded);
+                self.parts.executor.postpone(renewal);
                 return Ok(Some(TurnOutcome::Interrupted { during_tools: false }));
             };
             if let Some(Verdict::Deny { reason, .. }) = fired.verdict {
@@ -22,14 +22,14 @@ impl Agent {
             }
         }
         // The owner's policy is in force whatever anybody says.
-        let may_refuse = !reloaded.files.iter().any(ostler_control::settings::Changed::is_policy);
+        let may_refuse = !renewal.files.iter().any(|file| file.is_policy);
         if let Some(reason) = objection.filter(|_| may_refuse) {
-            self.parts.executor.refuse(reloaded);
+            self.parts.executor.refuse(renewal);
             let text = format!("changed settings are not used, because a hook objects: {}", plain(&reason));
             self.parts.session.tell(AgentEvent::Notice { text }).await;
             return Ok(None);
         }
-        match self.parts.executor.take_over(reloaded) {
+        match self.parts.executor.take_over(renewal) {
             Ok(Some(record)) => self.record_hooks(record).await?,
             Ok(None) => {}
             Err(problem) => {

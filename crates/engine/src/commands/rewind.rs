@@ -6,11 +6,9 @@ use crate::{
     agent::Agent,
     rewind::{self, Row, Way, What},
     session::LogError,
+    world::kept::{PutBack, Store},
 };
-use ostler_control::{
-    checkpoint::{CheckpointError, Force, Lines, OperationId, Rewound},
-    executor::Kept,
-};
+use ostler_control::checkpoint::Force;
 use ostler_proto::{EntryId, Json, SessionEvent, Trial};
 use serde_json::json;
 
@@ -33,28 +31,19 @@ pub(super) const REWIND: Builtin = Builtin {
 /// Answers a host that wants files as they were right before a prompt. A host cannot be asked about changes
 /// that others made meanwhile: files go back all the same, and what stood there is kept for an undo.
 pub(crate) async fn rewind_files(agent: &mut Agent, to: &EntryId, trial: Trial) -> Result<Json, String> {
-    let Some(store) = agent.parts.executor.checkpoints().await.map_err(|error| error.to_string())? else {
+    let Some(store) = agent.parts.executor.checkpoints().await? else {
         return Ok(json!({"canRewind": false, "error": "File rewinding is not enabled."}));
     };
-    let (Kept { checkpoints, session }, prompt) = (store.clone(), to.clone());
-    let found = blocking(move || checkpoints.checkpoint(&session, &prompt)).await;
-    let operation = found.map_err(|error| {
-        if matches!(error, CheckpointError::NotFound) {
-            "No file checkpoint found for this message.".to_owned()
-        } else {
-            error.to_string()
-        }
-    })?;
+    let Some(operation) = agent.parts.executor.checkpoint_of(&store, to.clone()).await? else {
+        return Err("No file checkpoint found for this message.".to_owned());
+    };
     let way = Way { to: operation, force: Force::OverwriteFiles, trial };
-    let (rewound, lines) = put_back(agent, store, way).await.map_err(|error| error.to_string())?;
-    tell_model(agent, &rewound, trial);
-    let files: Vec<_> = rewound.files().map(|change| &change.path).collect();
-    let skipped: Vec<_> = rewound.skipped_links().collect();
-    let left: Vec<Json> =
-        rewound.kept.iter().map(|kept| json!({"path": kept.path, "reason": kept.why.to_string()})).collect();
+    let done = put_back(agent, &store, way).await?;
+    tell_model(agent, &done, trial);
+    let left: Vec<Json> = done.kept.iter().map(|(path, why)| json!({"path": path, "reason": why})).collect();
     Ok(json!({
-        "canRewind": true, "filesChanged": files, "insertions": lines.insertions, "deletions": lines.deletions,
-        "skippedLinks": skipped, "kept": left,
+        "canRewind": true, "filesChanged": done.files, "insertions": done.insertions, "deletions": done.deletions,
+        "skippedLinks": done.skipped_links, "kept": left,
     }))
 }
 
@@ -99,14 +88,14 @@ type Said = Result<String, String>;
 async fn run(agent: &mut Agent, wanted: Wanted) -> Result<Said, LogError> {
     let kept = match agent.parts.executor.checkpoints().await {
         Ok(kept) => kept,
-        Err(error) => return Ok(Err(error.to_string())),
+        Err(problem) => return Ok(Err(problem)),
     };
     let (prompt, what, force, trial) = match wanted {
         Wanted::Undo { what } => return undo(agent, kept, what).await,
         Wanted::List => return Ok(list(agent, kept).await),
         Wanted::To { prompt, what, force, trial } => (prompt, what, force, trial),
     };
-    let row = match rows(agent, kept.as_ref()).await {
+    let row = match agent.parts.executor.rows(kept.as_ref(), agent.parts.session.state()).await {
         Ok(rows) => rewind::find(&rows, &prompt).cloned(),
         Err(problem) => return Ok(Err(problem)),
     };
@@ -118,14 +107,14 @@ async fn run(agent: &mut Agent, wanted: Wanted) -> Result<Said, LogError> {
     if what.has_code()
         && let (Some(kept), Some(checkpoint)) = (kept, row.checkpoint)
     {
-        match put_back(agent, kept, Way { to: checkpoint.operation, force, trial }).await {
-            Ok((rewound, lines)) => {
-                said.push(rewind::report(&rewound, lines, trial, &agent.parts.executor.cwd()));
+        match put_back(agent, &kept, Way { to: checkpoint.operation, force, trial }).await {
+            Ok(done) => {
                 if what == What::Code {
-                    tell_model(agent, &rewound, trial);
+                    tell_model(agent, &done, trial);
                 }
+                said.push(done.report);
             }
-            Err(error) => return Ok(Err(error.to_string())),
+            Err(problem) => return Ok(Err(problem)),
         }
     }
     if let (true, Some(to)) = (what.has_conversation(), row.prompt) {
@@ -161,40 +150,32 @@ fn obstacle(row: &Row, what: What, is_kept: bool) -> Option<String> {
     })
 }
 
-async fn list(agent: &mut Agent, kept: Option<Kept>) -> Said {
-    let rows = rows(agent, kept.as_ref()).await?;
+async fn list(agent: &mut Agent, kept: Option<Store>) -> Said {
+    let rows = agent.parts.executor.rows(kept.as_ref(), agent.parts.session.state()).await?;
     if rows.is_empty() {
         return Ok("there is no prompt to go back to yet".to_owned());
     }
     Ok(format!("{}\n/rewind N [code|conversation|both] goes back to before prompt N", rewind::table(&rows)))
 }
 
-async fn rows(agent: &mut Agent, kept: Option<&Kept>) -> Result<Vec<Row>, String> {
-    let listed = match kept.cloned() {
-        Some(Kept { checkpoints, session }) => blocking(move || checkpoints.checkpoints(&session)).await,
-        None => Ok(Vec::new()),
-    };
-    Ok(rewind::rows(listed.map_err(|error| error.to_string())?, agent.parts.session.state()))
-}
-
 /// Takes the last rewind back; of files and conversation, unless told which, whatever nothing was done to since.
-async fn undo(agent: &mut Agent, kept: Option<Kept>, what: Option<What>) -> Result<Said, LogError> {
+async fn undo(agent: &mut Agent, kept: Option<Store>, what: Option<What>) -> Result<Said, LogError> {
     let mut said = Vec::new();
     let mut files = None;
     if let Some(kept) = kept.filter(|_| what.is_none_or(What::has_code)) {
-        files = match last_rewind(kept.clone(), what).await {
+        files = match agent.parts.executor.last_rewind(&kept, what).await {
             Ok(to) => to.map(|to| (kept, to)),
-            Err(error) => return Ok(Err(error.to_string())),
+            Err(problem) => return Ok(Err(problem)),
         };
     }
     if let Some((kept, to)) = files {
         let way = Way { to, force: Force::KeepOthers, trial: Trial::No };
-        match put_back(agent, kept, way).await {
-            Ok((rewound, lines)) => {
-                said.push(rewind::report(&rewound, lines, Trial::No, &agent.parts.executor.cwd()));
-                tell_model(agent, &rewound, Trial::No);
+        match put_back(agent, &kept, way).await {
+            Ok(done) => {
+                tell_model(agent, &done, Trial::No);
+                said.push(done.report);
             }
-            Err(error) => return Ok(Err(error.to_string())),
+            Err(problem) => return Ok(Err(problem)),
         }
     }
     if what.is_none_or(What::has_conversation) && agent.parts.session.state().can_undo_rewind() {
@@ -209,21 +190,10 @@ async fn undo(agent: &mut Agent, kept: Option<Kept>, what: Option<What>) -> Resu
     Ok(Ok(said.join("\n")))
 }
 
-async fn last_rewind(kept: Kept, what: Option<What>) -> Result<Option<OperationId>, CheckpointError> {
-    blocking(move || match what {
-        None => rewind::newest_rewind(&kept),
-        Some(_) => kept.checkpoints.last_rewind(&kept.session).map(Some),
-    })
-    .await
-}
-
-/// Puts files back; what the model saw of them counts for nothing from here on.
-async fn put_back(agent: &mut Agent, kept: Kept, way: Way) -> Result<(Rewound, Lines), CheckpointError> {
-    let (rewound, lines) = blocking(move || rewind::files(&kept, way)).await?;
-    if way.trial == Trial::No {
-        agent.parts.executor.forget_seen(rewound.changes.iter().map(|change| change.path.as_path()));
-    }
-    Ok((rewound, lines))
+/// Puts files back, or says what that would do.
+async fn put_back(agent: &mut Agent, store: &Store, way: Way) -> Result<PutBack, String> {
+    let cwd = agent.parts.executor.cwd();
+    agent.parts.executor.put_back(store, way, cwd).await
 }
 
 /// Records that the conversation goes on elsewhere, where other files may have been read.
@@ -236,9 +206,9 @@ async fn leave(agent: &mut Agent, event: SessionEvent) -> Result<(), LogError> {
 }
 
 /// The model learns with its next request that files are not as it left them.
-fn tell_model(agent: &mut Agent, rewound: &Rewound, trial: Trial) {
+fn tell_model(agent: &mut Agent, done: &PutBack, trial: Trial) {
     const MOST: usize = 20;
-    let names: Vec<String> = rewound.files().map(|change| change.path.display().to_string()).collect();
+    let names: Vec<String> = done.files.iter().map(|path| path.display().to_string()).collect();
     if trial == Trial::Only || names.is_empty() {
         return;
     }
@@ -251,13 +221,6 @@ fn tell_model(agent: &mut Agent, rewound: &Rewound, trial: Trial) {
          read them again before you rely on them.",
         names[..names.len().min(MOST)].join(", ")
     ));
-}
-
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, CheckpointError> + Send + 'static,
-) -> Result<T, CheckpointError> {
-    let done = tokio::task::spawn_blocking(work).await;
-    done.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
 }
 
 #[cfg(test)]

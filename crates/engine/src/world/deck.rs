@@ -135,10 +135,19 @@ impl Deck {
         }
     }
 
-    /// From here on things happen that a tape does not hold.
-    pub(crate) fn stop(&self, why: &str) {
-        if let Mode::Recording(recorder) = &mut self.lock().mode {
-            recorder.stop(why);
+    /// The answer on the tape, if this was asked here at all.
+    pub(crate) fn again_if<T: DeserializeOwned>(&self, of: &str) -> Option<T> {
+        let is_next = match &self.lock().mode {
+            Mode::Replaying(player) => player.is_next(of),
+            Mode::Live | Mode::Recording(_) => false,
+        };
+        if is_next { self.again(of, None) } else { None }
+    }
+
+    /// Plays no further, for this reason.
+    pub(crate) fn cut(&self, why: &str) {
+        if let Mode::Replaying(player) = &mut self.lock().mode {
+            player.cut(why);
         }
     }
 
@@ -174,7 +183,7 @@ impl Deck {
     }
 
     /// An exchange with the model is over.
-    pub(crate) fn exchanged(&self, copied: &Copied) {
+    pub(crate) fn exchanged(&self, copied: Copied) {
         if let Mode::Recording(recorder) = &mut self.lock().mode {
             recorder.exchange(copied);
         }

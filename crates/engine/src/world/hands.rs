@@ -1,11 +1,10 @@
 //! The door to control: what is asked of the executor and its hooks, live or from a tape. In a replay nothing is
-//! there to be asked, so nothing can run.
+//! there to be asked, so nothing can run; unless calls are to be run again, and then only to compare.
 
-use super::deck::Deck;
+use super::{again::Again, deck::Deck};
 use ostler_control::{
     ExecEvent, Executor,
-    checkpoint::CheckpointError,
-    executor::{Abandoned, Cause, ChangedFile, Kept, Recalled, Reloaded, Room},
+    executor::{Abandoned, Cause, ChangedFile, Recalled, Room},
     hooks::{Fired, Occasion, Told},
 };
 use ostler_proto::{
@@ -20,14 +19,22 @@ use std::{
 
 /// What an agent has others do for it.
 pub(crate) struct Hands {
-    deck: Arc<Deck>,
-    doer: Doer,
+    pub(super) deck: Arc<Deck>,
+    pub(super) doer: Doer,
 }
 
-enum Doer {
+pub(super) enum Doer {
     Executor(Box<Executor>),
-    /// A tape, and how many calls are open.
-    Tape(u64),
+    Tape(Taped),
+}
+
+/// What stands for an executor while a tape is played.
+#[derive(Default)]
+pub(super) struct Taped {
+    /// How many calls are open.
+    open: u64,
+    /// What runs them again, if that is wanted.
+    again: Option<Box<Again>>,
 }
 
 /// What hooks made of an event, and what the log keeps of it.
@@ -40,7 +47,12 @@ impl Hands {
 
     /// Hands that do nothing: what came of it is on the tape.
     pub(crate) fn idle(deck: Arc<Deck>) -> Self {
-        Self { deck, doer: Doer::Tape(0) }
+        Self { deck, doer: Doer::Tape(Taped::default()) }
+    }
+
+    /// Hands that do again what ends on the tape; the loop gets what came of it then.
+    pub(crate) fn repeating(deck: Arc<Deck>, again: Again) -> Self {
+        Self { deck, doer: Doer::Tape(Taped { open: 0, again: Some(Box::new(again)) }) }
     }
 
     pub(crate) fn offered(&self) -> Vec<ToolSpec> {
@@ -48,13 +60,18 @@ impl Hands {
     }
 
     pub(crate) fn begin_answer(&mut self) {
-        if let Doer::Executor(executor) = &mut self.doer {
-            executor.begin_answer();
+        match &mut self.doer {
+            Doer::Executor(executor) => executor.begin_answer(),
+            Doer::Tape(taped) => {
+                if let Some(again) = &mut taped.again {
+                    again.executor().begin_answer();
+                }
+            }
         }
     }
 
     pub(crate) fn enter(&self, session: &SessionId, transcript: Option<PathBuf>) {
-        if let Doer::Executor(executor) = &self.doer {
+        if let Some(executor) = self.anybody() {
             executor.enter(session, transcript);
         }
     }
@@ -62,14 +79,14 @@ impl Hands {
     pub(crate) fn start(&mut self, call: ToolCall) {
         match &mut self.doer {
             Doer::Executor(executor) => executor.start(call),
-            Doer::Tape(open) => *open += 1,
+            Doer::Tape(taped) => taped.open += 1,
         }
     }
 
     pub(crate) fn open_calls(&self) -> u64 {
         match &self.doer {
             Doer::Executor(executor) => executor.open_calls(),
-            Doer::Tape(open) => *open,
+            Doer::Tape(taped) => taped.open,
         }
     }
 
@@ -82,15 +99,26 @@ impl Hands {
     }
 
     /// A report came from a tape.
-    pub(crate) fn note(&mut self, event: &ExecEvent) {
-        if let (Doer::Tape(open), ExecEvent::Finished(_)) = (&mut self.doer, event) {
-            *open = open.saturating_sub(1);
+    pub(crate) async fn note(&mut self, event: &ExecEvent) {
+        let Doer::Tape(taped) = &mut self.doer else { return };
+        if let ExecEvent::Finished(_) = event {
+            taped.open = taped.open.saturating_sub(1);
+        }
+        if let Some(again) = &mut taped.again
+            && let Err(how) = again.note(event).await
+        {
+            self.deck.diverge(how);
         }
     }
 
-    pub(crate) fn answer(&self, ask: AskId, answer: Answer) {
-        if let Doer::Executor(executor) = &self.doer {
-            executor.answer(ask, answer);
+    pub(crate) fn answer(&mut self, ask: AskId, answer: Answer) {
+        match &mut self.doer {
+            Doer::Executor(executor) => executor.answer(ask, answer),
+            Doer::Tape(taped) => {
+                if let Some(again) = &mut taped.again {
+                    again.answered(ask, answer);
+                }
+            }
         }
     }
 
@@ -108,10 +136,10 @@ impl Hands {
         let of = "abandon";
         match &mut self.doer {
             Doer::Executor(executor) => self.deck.gave(of, executor.abandon().await),
-            Doer::Tape(open) => {
+            Doer::Tape(taped) => {
                 let abandoned = self.deck.again(of, Abandoned::EffectBegan);
                 if abandoned == Abandoned::Yes {
-                    *open = 0;
+                    taped.forget_all().await;
                 }
                 abandoned
             }
@@ -121,7 +149,7 @@ impl Hands {
     pub(crate) async fn forget_all(&mut self) {
         match &mut self.doer {
             Doer::Executor(executor) => executor.forget_all().await,
-            Doer::Tape(open) => *open = 0,
+            Doer::Tape(taped) => taped.forget_all().await,
         }
     }
 
@@ -183,7 +211,13 @@ impl Hands {
         let of = "changed files";
         match &self.doer {
             Doer::Executor(executor) => self.deck.gave(of, executor.take_changed_files().await),
-            Doer::Tape(_) => self.deck.again(of, Vec::new()),
+            Doer::Tape(taped) => {
+                if let Some(again) = &taped.again {
+                    // Told then, whatever it would be now.
+                    again.judge().take_changed_files().await;
+                }
+                self.deck.again(of, Vec::new())
+            }
         }
     }
 
@@ -199,12 +233,18 @@ impl Hands {
         let of = "files as they are";
         match &self.doer {
             Doer::Executor(executor) => self.deck.gave(of, executor.recall(files, room).await),
-            Doer::Tape(_) => self.deck.again(of, Vec::new()),
+            Doer::Tape(taped) => {
+                if let Some(again) = &taped.again {
+                    // They count as read from here on, as they did then.
+                    again.judge().recall(files, room).await;
+                }
+                self.deck.again(of, Vec::new())
+            }
         }
     }
 
     pub(crate) fn forget_views(&self) {
-        if let Doer::Executor(executor) = &self.doer {
+        if let Some(executor) = self.anybody() {
             executor.forget_views();
         }
     }
@@ -223,54 +263,15 @@ impl Hands {
         }
     }
 
-    /// The checkpoints. What is done with them reaches far into files, so a tape ends here.
-    pub(crate) async fn checkpoints(&self) -> Result<Option<Kept>, CheckpointError> {
-        self.deck.stop("checkpoints were looked at or gone back to, which is not recorded");
-        match &self.doer {
-            Doer::Executor(executor) => executor.checkpoints().await,
-            // Asking the tape comes to its end.
-            Doer::Tape(_) => Ok(self.deck.again::<Option<()>>("checkpoints", None).and(None)),
-        }
-    }
-
     pub(crate) fn forget_seen<'a>(&self, paths: impl Iterator<Item = &'a Path>) {
-        if let Doer::Executor(executor) = &self.doer {
+        if let Some(executor) = self.anybody() {
             executor.forget_seen(paths);
         }
     }
 
     pub(crate) fn forget_all_seen(&self) {
-        if let Doer::Executor(executor) = &self.doer {
+        if let Some(executor) = self.anybody() {
             executor.forget_all_seen();
-        }
-    }
-
-    /// Settings that changed. They may change anything, so a tape ends with them.
-    pub(crate) fn changed_settings(&mut self) -> Option<Reloaded> {
-        let Doer::Executor(executor) = &mut self.doer else { return None };
-        let changed = executor.changed_settings();
-        if changed.is_some() {
-            self.deck.stop("settings changed, which is not recorded");
-        }
-        changed
-    }
-
-    pub(crate) fn postpone(&mut self, reloaded: Reloaded) {
-        if let Doer::Executor(executor) = &mut self.doer {
-            executor.postpone(reloaded);
-        }
-    }
-
-    pub(crate) fn refuse(&mut self, reloaded: Reloaded) {
-        if let Doer::Executor(executor) = &mut self.doer {
-            executor.refuse(reloaded);
-        }
-    }
-
-    pub(crate) fn take_over(&mut self, reloaded: Reloaded) -> Result<Option<HookRecord>, String> {
-        match &mut self.doer {
-            Doer::Executor(executor) => executor.take_over(reloaded),
-            Doer::Tape(_) => Ok(None),
         }
     }
 
@@ -348,6 +349,14 @@ impl Hands {
         }
     }
 
+    /// Whoever runs calls here, for the first time or again.
+    fn anybody(&self) -> Option<&Executor> {
+        match &self.doer {
+            Doer::Executor(executor) => Some(executor),
+            Doer::Tape(taped) => taped.again.as_ref().map(|again| again.judge()),
+        }
+    }
+
     fn ask<T: Serialize + DeserializeOwned>(
         &self,
         of: &str,
@@ -357,6 +366,20 @@ impl Hands {
         match &self.doer {
             Doer::Executor(executor) => self.deck.gave(of, live(executor)),
             Doer::Tape(_) => self.deck.again(of, otherwise),
+        }
+    }
+}
+
+impl Taped {
+    /// Whether calls are run again.
+    pub(super) fn runs_calls(&self) -> bool {
+        self.again.is_some()
+    }
+
+    async fn forget_all(&mut self) {
+        self.open = 0;
+        if let Some(again) = &mut self.again {
+            again.executor().forget_all().await;
         }
     }
 }

@@ -1,11 +1,14 @@
 //! The doors through which everything comes into a conversation that does not follow from its state: what the
 //! loop reacts to, what it asks of others, time, ids and chance. With a tape of these, the same loop runs again.
 
+pub(crate) mod again;
 pub(crate) mod deck;
 mod delta;
 pub(crate) mod hands;
+pub(crate) mod kept;
 pub(crate) mod model;
 pub(crate) mod player;
+mod settings;
 pub(crate) mod source;
 pub(crate) mod tape;
 

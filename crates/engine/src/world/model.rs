@@ -41,7 +41,7 @@ impl Provider for Silent {
 
 impl Drop for Keeper {
     fn drop(&mut self) {
-        self.deck.exchanged(&self.copy.take());
+        self.deck.exchanged(self.copy.take());
     }
 }
 

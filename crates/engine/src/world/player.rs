@@ -104,6 +104,11 @@ impl Player {
         None
     }
 
+    /// Whether this was asked next.
+    pub(super) fn is_next(&self, of: &str) -> bool {
+        self.over.is_none() && matches!(self.lines.front(), Some(Line::Gave { of: then, .. }) if then == of)
+    }
+
     /// The next exchange with the model.
     pub(super) fn exchange(&mut self) -> Option<Copied> {
         if self.over.is_some() {
@@ -168,7 +173,7 @@ impl Player {
         self.over.get_or_insert(Over::Diverged(how));
     }
 
-    fn cut(&mut self, why: &str) {
+    pub(super) fn cut(&mut self, why: &str) {
         self.over.get_or_insert(Over::Cut(why.to_owned()));
     }
 

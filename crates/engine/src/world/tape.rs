@@ -18,6 +18,7 @@ use std::{
     os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
 };
+use zstd::bulk::Compressor;
 
 /// The form of tapes this version writes.
 const VERSION: u32 = 1;
@@ -111,10 +112,16 @@ pub(crate) struct Recorder {
     head: Option<Box<Head>>,
     waiting: Vec<u8>,
     /// The body of the last request.
-    last: String,
+    last: Vec<u8>,
     entries: usize,
     state: Recording,
+    /// Open as soon as there is something to write.
+    tape: Option<File>,
+    press: Option<Press>,
 }
+
+/// What makes bytes shorter. Kept, because making one costs more than all it does for an answer.
+struct Press(Compressor<'static>);
 
 /// Whether more is put on a tape.
 #[derive(Debug, PartialEq, Eq)]
@@ -144,7 +151,7 @@ pub(crate) fn folder(transcript: &Path) -> PathBuf {
 }
 
 /// The lines of a transcript that are events, from this byte on.
-pub(super) fn entries(transcript: &Path, from: u64) -> Result<VecDeque<String>, String> {
+pub(crate) fn entries(transcript: &Path, from: u64) -> Result<VecDeque<String>, String> {
     let mut entries = VecDeque::new();
     let read = each_line_from(transcript, from, |line| {
         // Labels have no id; anybody may write them at any time.
@@ -166,9 +173,11 @@ impl Recorder {
             name,
             head,
             waiting: Vec::new(),
-            last: String::new(),
+            last: Vec::new(),
             entries: 0,
             state: Recording::On,
+            tape: None,
+            press: None,
         }
     }
 
@@ -187,17 +196,16 @@ impl Recorder {
     }
 
     /// Puts an exchange on the tape, and its bytes beside it.
-    pub(crate) fn exchange(&mut self, copied: &Copied) {
+    pub(crate) fn exchange(&mut self, copied: Copied) {
         if self.state != Recording::On {
             return;
         }
         let name = format!("{}.stream.zst", &blake3::hash(&copied.bytes).to_hex()[..32]);
         match self.keep(&name, &copied.bytes) {
             Ok(()) => {
-                let body = String::from_utf8_lossy(&copied.request).into_owned();
-                let request = Delta::new(&self.last, &body);
-                self.last = body;
-                self.add(&Line::Exchange { head: copied.head.clone(), request, bytes: name });
+                let request = Delta::new(&self.last, &copied.request);
+                self.last = copied.request;
+                self.add(&Line::Exchange { head: copied.head, request, bytes: name });
             }
             Err(error) => self.fail(&name, &error),
         }
@@ -255,7 +263,7 @@ impl Recorder {
         if bytes.is_empty() || matches!(self.state, Recording::Failed(_)) {
             return;
         }
-        if let Err(error) = zstd::bulk::compress(&bytes, LEVEL).and_then(|frame| self.append(&frame)) {
+        if let Err(error) = self.write(&bytes) {
             self.fail(&self.name.clone(), &error);
         }
     }
@@ -264,21 +272,45 @@ impl Recorder {
         self.state = Recording::Failed(format!("{}: {error}", self.folder.join(name).display()));
     }
 
-    fn append(&self, frame: &[u8]) -> io::Result<()> {
-        DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
-        let path = self.folder.join(&self.name);
-        OpenOptions::new().create(true).append(true).mode(0o600).open(path)?.write_all(frame)
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let frame = self.press()?.compress(bytes)?;
+        let mut tape = if let Some(tape) = self.tape.take() {
+            tape
+        } else {
+            let path = self.folder.join(&self.name);
+            OpenOptions::new().create(true).append(true).mode(0o600).open(path)?
+        };
+        tape.write_all(&frame)?;
+        self.tape = Some(tape);
+        Ok(())
     }
 
-    fn keep(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
-        DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
+    fn keep(&mut self, name: &str, bytes: &[u8]) -> io::Result<()> {
         let path = self.folder.join(name);
+        let press = self.press()?;
         match OpenOptions::new().create_new(true).write(true).mode(0o600).open(path) {
-            Ok(mut file) => file.write_all(&zstd::bulk::compress(bytes, LEVEL)?),
+            Ok(mut file) => file.write_all(&press.compress(bytes)?),
             // The same bytes came before.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
             Err(error) => Err(error),
         }
+    }
+
+    /// What all that is written goes through; the folder is there from then on.
+    fn press(&mut self) -> io::Result<&mut Compressor<'static>> {
+        let press = if let Some(press) = self.press.take() {
+            press
+        } else {
+            DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
+            Press(Compressor::new(LEVEL)?)
+        };
+        Ok(&mut self.press.insert(press).0)
+    }
+}
+
+impl std::fmt::Debug for Press {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Press")
     }
 }
 

@@ -31,7 +31,7 @@ pub use shell::{Exit, Finished, Line, Shell};
 pub use spool::{Room, Spooled};
 pub use state::{FileState, Standing, Version};
 pub use walk::open_at_path;
-pub use warden::{PLACEHOLDER_MODE, Warden, enter as enter_warden};
+pub use warden::{PLACEHOLDER_MODE, StandIn, Warden, enter as enter_warden, enter_apart};
 
 use crate::Progress;
 use futures_util::future::BoxFuture;

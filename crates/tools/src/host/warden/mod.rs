@@ -3,6 +3,8 @@
 //! systems other than Linux there is none.
 
 #[cfg(target_os = "linux")]
+mod apart;
+#[cfg(target_os = "linux")]
 mod bubblewrap;
 #[cfg(target_os = "linux")]
 mod custody;
@@ -30,6 +32,8 @@ mod syscalls;
 /// What marks a folder that stands for a protected name while a command runs: nobody else makes such folders.
 pub const PLACEHOLDER_MODE: u32 = 0o1555;
 
+#[cfg(target_os = "linux")]
+pub use apart::enter as enter_apart;
 pub(super) use order::{Order, Reach, Stage, Step, StepKind};
 pub(super) use outcome::read as read_outcome;
 
@@ -87,6 +91,15 @@ impl Warden {
     }
 }
 
+/// A folder that is seen, and may be written, where another one stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StandIn {
+    /// The folder itself.
+    pub folder: PathBuf,
+    /// Where it is seen. Something must be there.
+    pub at: PathBuf,
+}
+
 /// If this process was started as a warden, does its work and gives the exit code. Must be called
 /// before any thread is started.
 #[cfg(target_os = "linux")]
@@ -106,6 +119,12 @@ pub fn enter() -> Option<ExitCode> {
 #[cfg(not(target_os = "linux"))]
 pub fn enter() -> Option<ExitCode> {
     None
+}
+
+/// Processes cannot be set apart on this system.
+#[cfg(not(target_os = "linux"))]
+pub fn enter_apart(_: &[StandIn]) -> std::io::Result<()> {
+    Err(std::io::Error::new(std::io::ErrorKind::Unsupported, "this is there on linux only"))
 }
 
 #[cfg(target_os = "linux")]

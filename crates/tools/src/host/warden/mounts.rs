@@ -101,7 +101,7 @@ pub(super) fn is_bounded(most: usize) -> bool {
 }
 
 /// A copy of what is mounted at a path, with all below, attached nowhere yet. Links are not followed.
-fn take(path: &Path) -> io::Result<OwnedFd> {
+pub(super) fn take(path: &Path) -> io::Result<OwnedFd> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
         | OpenTreeFlags::AT_SYMLINK_NOFOLLOW
@@ -120,7 +120,7 @@ fn set_tree_read_only(tree: &OwnedFd, path: &Path) -> io::Result<()> {
         .map_err(|error| named("make read-only", path, &error))
 }
 
-fn attach(tree: &OwnedFd, path: &Path) -> io::Result<()> {
+pub(super) fn attach(tree: &OwnedFd, path: &Path) -> io::Result<()> {
     // Without a flag that says otherwise, a link at the end of the path is covered itself.
     move_mount(tree, "", CWD, path, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
         .map_err(|error| named("mount over", path, &error.into()))
