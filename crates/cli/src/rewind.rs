@@ -224,7 +224,7 @@ fn target(rewind: &Rewind, kept: Kept, rows: &[Row], state: &State) -> anyhow::R
         format!("session {} has no checkpoint '{wanted}' (--list shows them)", kept.session)
     })?;
     let operation = if what.has_code() {
-        Some(row.checkpoint.context("no files were kept for that prompt")?.operation)
+        Some(row.checkpoint.with_context(|| rewind::without_files(rows, row))?.operation)
     } else {
         None
     };

@@ -5,6 +5,7 @@ mod apply;
 mod blame;
 mod capture;
 mod content;
+mod credit;
 mod error;
 mod examine;
 mod git;

@@ -232,7 +232,8 @@ fn decide_on(
     to: OperationId,
     force: Force,
 ) -> Result<Decided, Trouble> {
-    let courses = courses(operation::changes_since(store.reader(), session, to)?);
+    let doubts = operation::doubts_since(store.reader(), session, to)?;
+    let courses = courses(operation::changes_since(store.reader(), session, to)?, doubts);
     let paths: Vec<PathBuf> = courses.keys().cloned().collect();
     let current = observer.look(store, &paths)?;
     let (mut moves, kept) = decide(&courses, &current, force);

@@ -6,9 +6,11 @@ use crate::checkpoint::{
     prune_neglected,
 };
 use ostler_proto::{Access, CallId, EntryId, SessionId};
+use ostler_tools::host::PLACEHOLDER_MODE;
 use std::{
     collections::HashSet,
-    io,
+    fs, io,
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
@@ -121,7 +123,7 @@ impl Undo {
     pub(super) async fn warm(&self, mut roots: Vec<PathBuf>) -> Vec<String> {
         let Some(keeping) = self.keeping.clone() else { return Vec::new() };
         // Elsewhere, as in a home folder, there may be much that no command will ever touch.
-        roots.retain(|root| root.join(".git").symlink_metadata().is_ok());
+        roots.retain(|root| is_repository(root));
         if roots.is_empty() && !keeping.place.folder.exists() {
             return Vec::new();
         }
@@ -222,6 +224,12 @@ impl Drop for Undo {
             checkpoints.hurry();
         }
     }
+}
+
+/// Whether git keeps the history of a folder. A folder that stands for the name while a command runs does not count.
+fn is_repository(root: &Path) -> bool {
+    let is_real = |found: fs::Metadata| found.permissions().mode() & 0o7777 != PLACEHOLDER_MODE;
+    root.join(".git").symlink_metadata().is_ok_and(is_real)
 }
 
 /// Takes trees in, again and again until nobody is in the way.
