@@ -151,6 +151,8 @@ impl Core {
         if !self.live.contains_key(session)
             && let Some(lock) = lock::live(&self.store.folder, session)?
         {
+            // Its process may have died just now, so that it still seemed to live when the store was opened.
+            self.take_over(session)?;
             self.live.insert(session.clone(), lock);
         }
         Ok(())

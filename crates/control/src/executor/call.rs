@@ -1,7 +1,9 @@
 //! One call from proposal to result: prepare (check, plan, judge, ask), run, finish.
 //! However it goes, exactly one result comes out.
 
-use super::{AfterCall, Attendance, ExecEvent, Finished, Shared, hooked::Said, result, schedule::Ticket};
+use super::{
+    AfterCall, Attendance, ExecEvent, Finished, Shared, hooked::Said, result, schedule::Ticket, undo::Watched,
+};
 use crate::{
     examine::examine,
     hooks::CallFacts,
@@ -344,6 +346,7 @@ impl Worker {
             let taken = self.shared.undo.before(&call.id, &intent.title, &intent.access, &roots);
             self.or_cancelled(taken).await?.map_err(Outcome::failed)?
         };
+        let terms = Terms { hold: watched.as_ref().and_then(Watched::hold), ..terms };
         let name = tool.spec().name.clone();
         self.report(ExecEvent::Started { call: call.id.clone(), tool: name, intent }).await;
         if self.cancel.is_cancelled() || (has_effect && !self.shared.gate().pass()) {

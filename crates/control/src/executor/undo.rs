@@ -62,7 +62,15 @@ pub(super) struct Finished {
 /// A call whose changes are still to be logged.
 pub(super) struct Watched {
     checkpoints: Arc<Checkpoints>,
+    session: SessionId,
     running: Running,
+}
+
+impl Watched {
+    /// The file by which the next start knows that nothing of the call goes on.
+    pub(super) fn hold(&self) -> Option<PathBuf> {
+        self.checkpoints.hold(&self.session)
+    }
 }
 
 impl Undo {
@@ -160,20 +168,21 @@ impl Undo {
         let Some(Kept { checkpoints, session }) = self.store().await.map_err(|error| refusal(&error))? else {
             return Ok(None);
         };
-        let caller = Caller { session, agent: None, call: call.clone(), title: title.to_owned() };
+        let caller =
+            Caller { session: session.clone(), agent: None, call: call.clone(), title: title.to_owned() };
         let taken = tokio::task::spawn_blocking(move || {
             let running = match changes {
                 Changes::Files(paths) => checkpoints.before_files(&caller, &paths)?,
                 Changes::Trees(roots) => checkpoints.before_command(&caller, &roots)?,
             };
-            Ok(Watched { checkpoints, running })
+            Ok(Watched { checkpoints, session, running })
         });
         taken.await.unwrap_or_else(|error| Err(bug(&error))).map(Some).map_err(|error| refusal(&error))
     }
 
     /// Logs what a call changed, however it ended.
     pub(super) async fn finish(&self, watched: Watched) -> Finished {
-        let Watched { checkpoints, running } = watched;
+        let Watched { checkpoints, running, .. } = watched;
         let finished = tokio::task::spawn_blocking(move || checkpoints.finish(running)).await;
         match finished.unwrap_or_else(|error| Err(bug(&error))) {
             Ok(Some(recorded)) => Finished {

@@ -28,6 +28,30 @@ fn more_random_histories_rewind_exactly() {
     check_histories(100..200);
 }
 
+#[test]
+fn what_a_command_does_after_its_process_died_is_still_its_own() {
+    let stage = Stage::new();
+    stage.write("a", "1");
+    let checkpoints = stage.open();
+    begin(&checkpoints, "s1", "p1");
+    let session = SessionId::from("s1");
+    let running = checkpoints.before_command(&caller("s1", "c1"), &[stage.project()]).unwrap();
+    let held = std::fs::File::create(checkpoints.hold(&session).unwrap()).unwrap();
+    held.lock_shared().unwrap();
+    drop((running, checkpoints));
+    let next = std::thread::scope(|scope| {
+        let next = scope.spawn(|| stage.recover());
+        // It is held up by the lock, so the order of the two does not matter.
+        stage.write("a", "2");
+        drop(held);
+        next.join().unwrap().0
+    });
+    stage.run(&next, "echo 3 > a");
+    let to = next.checkpoint(&session, &EntryId::from("p1")).unwrap();
+    assert_eq!(next.restore(&session, to, Force::KeepOthers).unwrap().kept, []);
+    assert_eq!(stage.read("a"), "1");
+}
+
 /// A history in which a rewind has all sorts of things to do.
 fn eventful() -> Stage {
     let stage = Stage::new();
