@@ -100,10 +100,10 @@ pub fn start_holding(launch: Launch<'_>, file: &Path) -> io::Result<Group> {
     let held = rustix::fs::open(file, flags, Mode::from_raw_mode(0o600))?;
     // Taken here, so that there is no moment at which only this process knows of the child.
     rustix::io::retry_on_intr(|| flock(&held, FlockOperation::LockShared))?;
-    start_with(launch, Some(held))
+    start_with(launch, Some(&held))
 }
 
-fn start_with(launch: Launch<'_>, held: Option<OwnedFd>) -> io::Result<Group> {
+fn start_with(launch: Launch<'_>, held: Option<&OwnedFd>) -> io::Result<Group> {
     let warden = launch.warden.filter(|_| cfg!(target_os = "linux"));
     match (warden, launch.confinement) {
         (None, Confinement::Free) => {
@@ -176,7 +176,7 @@ fn try_backend(program: &Path, backend: Backend) -> Result<(), String> {
 fn start_kept(
     launch: Launch<'_>,
     confined: Option<(Backend, &Bounds)>,
-    held: Option<OwnedFd>,
+    held: Option<&OwnedFd>,
 ) -> io::Result<Group> {
     let Some(warden) = launch.warden else { return Err(io::Error::other("there is no warden")) };
     let (control, their_control) = UnixStream::pair()?;
@@ -189,7 +189,7 @@ fn start_kept(
         stage: Stage::Outer,
         control: their_control.as_raw_fd(),
         gate: gate.as_ref().map(|(_, theirs)| theirs.as_raw_fd()),
-        held: held.as_ref().map(AsRawFd::as_raw_fd),
+        held: held.map(AsRawFd::as_raw_fd),
         stdio: None,
         backend: confined.map(|(backend, _)| backend),
         network: confined.map_or(Reach::Open, |(_, bounds)| reach(&bounds.network)),
@@ -203,7 +203,7 @@ fn start_kept(
     // starts at this very moment on another thread gets it too: its own warden closes it, and it is
     // the far end, whose copies keep nobody alive.
     let gate_end = gate.as_ref().map(|(_, theirs)| theirs.as_fd());
-    for theirs in [their_control.as_fd()].into_iter().chain(gate_end).chain(held.as_ref().map(AsFd::as_fd)) {
+    for theirs in [their_control.as_fd()].into_iter().chain(gate_end).chain(held.map(AsFd::as_fd)) {
         rustix::io::fcntl_setfd(theirs, FdFlags::empty())?;
     }
     let child = spawn(command, launch)?;

@@ -6,6 +6,7 @@ use super::{
 };
 use ostler_control::checkpoint::{CheckpointError, Checkpoints, Force, Kept, Kind, Limits, Progress, Why};
 use ostler_proto::{EntryId, SessionId};
+use rustix::fs::{FlockOperation, Mode, OFlags};
 use std::{os::unix::process::ExitStatusExt, process::Command};
 
 /// In memory where there is such a place: the disk's own pace says nothing about them.
@@ -36,8 +37,10 @@ fn what_a_command_does_after_its_process_died_is_still_its_own() {
     begin(&checkpoints, "s1", "p1");
     let session = SessionId::from("s1");
     let running = checkpoints.before_command(&caller("s1", "c1"), &[stage.project()]).unwrap();
-    let held = std::fs::File::create(checkpoints.hold(&session).unwrap()).unwrap();
-    held.lock_shared().unwrap();
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
+    let mode = Mode::from_raw_mode(0o600);
+    let held = rustix::fs::open(checkpoints.hold(&session).unwrap(), flags, mode).unwrap();
+    rustix::fs::flock(&held, FlockOperation::LockShared).unwrap();
     drop((running, checkpoints));
     let next = std::thread::scope(|scope| {
         let next = scope.spawn(|| stage.recover());
