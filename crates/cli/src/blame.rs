@@ -36,7 +36,11 @@ pub(crate) async fn run(place: &str, machine: &Machine) -> anyhow::Result<u8> {
             let (text, author) =
                 found.with_context(|| format!("{} has {} lines", path.display(), blame.lines.len()))?;
             let author = author.and_then(|id| blame.operation(id));
-            say(&format!("{}\n{}\n", plain(text.trim_end()), author.map_or_else(stranger, described)));
+            say(&format!(
+                "{}\n{}\n",
+                plain(text.trim_end()),
+                author.map_or_else(stranger, |author| described(author, &blame))
+            ));
         }
     }
     Ok(0)
@@ -72,7 +76,9 @@ fn whole(blame: &Blame) -> String {
     } else {
         text.push(String::new());
         let operations = blame.operations.iter();
-        text.extend(operations.map(|operation| format!("{:<24} {}", short(operation), described(operation))));
+        text.extend(
+            operations.map(|operation| format!("{:<24} {}", short(operation), described(operation, blame))),
+        );
     }
     if blame.is_changed_since {
         text.push("others have changed it since".to_owned());
@@ -91,7 +97,7 @@ fn short(operation: &Operation) -> String {
     format!("{session} #{}", operation.id.0)
 }
 
-fn described(operation: &Operation) -> String {
+fn described(operation: &Operation, blame: &Blame) -> String {
     let what = match operation.kind {
         Kind::Edit => "edit",
         Kind::Command => "command",
@@ -107,5 +113,7 @@ fn described(operation: &Operation) -> String {
     ];
     let parts = parts.into_iter().filter_map(|(name, value)| Some(format!(", {name} {}", value?)));
     let title = operation.title.as_ref().map(|title| format!(": {}", plain(title))).unwrap_or_default();
-    format!("{} {what}{}{title}", when(operation.made), parts.collect::<String>())
+    let others = blame.others(operation.id).iter().map(|other| format!(", or session {other}"));
+    let others: String = others.collect();
+    format!("{} {what}{}{others}{title}", when(operation.made), parts.collect::<String>())
 }

@@ -129,6 +129,8 @@ pub(crate) fn open(machine: &Machine) -> anyhow::Result<Checkpoints> {
     let place = place(machine);
     // Looking makes no store.
     ensure!(place.folder.exists(), "there are no checkpoints of {}", machine.cwd.display());
+    // Otherwise the next session would finish an edit that was taken back here.
+    wire::finish_interrupted_edits(&machine.config_dir().join("journal"));
     let (checkpoints, recovered) = Checkpoints::open(&place)?;
     for recovered in &recovered {
         complain(&format!("ostler: {}\n", recovery(recovered)));
@@ -224,7 +226,7 @@ fn target(rewind: &Rewind, kept: Kept, rows: &[Row], state: &State) -> anyhow::R
         format!("session {} has no checkpoint '{wanted}' (--list shows them)", kept.session)
     })?;
     let operation = if what.has_code() {
-        Some(row.checkpoint.context("no files were kept for that prompt")?.operation)
+        Some(row.checkpoint.with_context(|| rewind::without_files(rows, row))?.operation)
     } else {
         None
     };

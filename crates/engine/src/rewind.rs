@@ -115,6 +115,18 @@ pub fn find<'a>(rows: &'a [Row], wanted: &str) -> Option<&'a Row> {
     by_number.or_else(|| rows.iter().find(is_it)).or_else(by_beginning)
 }
 
+/// Why files cannot go back to a row, and to which they can: before a prompt has any effect nothing is kept for it,
+/// and it may never have had one.
+pub fn without_files(rows: &[Row], row: &Row) -> String {
+    let later = rows.iter().enumerate().skip_while(|(_, other)| *other != row);
+    match later.filter(|(_, later)| later.checkpoint.is_some()).map(|(at, _)| at + 1).next() {
+        Some(number) => {
+            format!("no files were kept for that prompt; the next one they were kept for is {number}")
+        }
+        None => "no files were kept for that prompt".to_owned(),
+    }
+}
+
 /// The rows as people read them.
 pub fn table(rows: &[Row]) -> String {
     let row = |(at, row): (usize, &Row)| {
@@ -162,7 +174,7 @@ pub fn report(rewound: &Rewound, lines: Lines, trial: Trial, cwd: &Path) -> Stri
     ));
     text.extend(rewound.kept.iter().map(|kept| format!("kept {}: {}", shown(&kept.path), kept.why)));
     let is_forceable = |why: &Why| match why {
-        Why::ChangedByOthers | Why::MixedWithOthers | Why::Repository(_) => true,
+        Why::ChangedByOthers | Why::MixedWithOthers | Why::Shared(_) | Why::Repository(_) => true,
         Why::NotCovered(_) | Why::Damaged | Why::InUse | Why::Failed(_) => false,
     };
     if rewound.kept.iter().any(|kept| is_forceable(&kept.why)) {
@@ -240,6 +252,13 @@ mod tests {
         check(&["a", "b", "c"], &["a", "c"], "a, b (cut), c");
         check(&[], &["a"], "a (no files)");
         check(&["a"], &[], "a (cut)");
+    }
+
+    #[test]
+    fn the_next_prompt_with_files_is_named() {
+        let rows = rows(vec![listed("c")], &state(&["a", "b", "c", "d"]));
+        assert!(without_files(&rows, &rows[0]).ends_with("is 3"), "{}", without_files(&rows, &rows[0]));
+        assert!(without_files(&rows, &rows[3]).ends_with("for that prompt"));
     }
 
     #[test]

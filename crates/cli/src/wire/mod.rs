@@ -6,6 +6,8 @@ mod policy;
 mod resume;
 mod session;
 
+pub(crate) use session::finish_interrupted_edits;
+
 use crate::{
     Ended, VERSION,
     args::{Args, InputFormat, OutputFormat, split_list},

@@ -399,7 +399,7 @@ impl Session<'_> {
 }
 
 /// Edits of several files that a killed process left half done become whole, or undone, first.
-fn finish_interrupted_edits(journal: &Path) {
+pub(crate) fn finish_interrupted_edits(journal: &Path) {
     let recovered = journal::recover(journal).unwrap_or_else(|error| {
         complain(&format!("ostler: cannot look for interrupted edits: {error}\n"));
         Vec::new()

@@ -30,3 +30,4 @@ mod tools;
 mod trust;
 mod turns;
 mod undo;
+mod undo_together;

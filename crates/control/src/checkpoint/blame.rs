@@ -8,6 +8,7 @@ use super::{
     operation::{self, Kind, Logged, Operation, OperationId},
     standing::Standing,
 };
+use ostler_proto::SessionId;
 use similar::{Algorithm, DiffTag, TextDiff};
 use std::{
     collections::BTreeMap,
@@ -21,11 +22,18 @@ pub struct Blame {
     pub lines: Vec<(String, Option<OperationId>)>,
     /// The operations that changed the file, oldest first.
     pub operations: Vec<Operation>,
+    /// Other sessions that may have made the change of an operation instead.
+    pub doubts: BTreeMap<OperationId, Vec<SessionId>>,
     /// Whether the file was changed by others after the last of them.
     pub is_changed_since: bool,
 }
 
 impl Blame {
+    /// Other sessions that may have made the change of an operation instead.
+    pub fn others(&self, id: OperationId) -> &[SessionId] {
+        self.doubts.get(&id).map(Vec::as_slice).unwrap_or_default()
+    }
+
     /// The operation a line came with.
     pub fn operation(&self, id: OperationId) -> Option<&Operation> {
         self.operations.iter().find(|operation| operation.id == id)
@@ -44,7 +52,7 @@ pub(super) fn blame(core: &mut Core, path: &Path) -> Result<Blame, CheckpointErr
     let history = history(core, path)?;
     let text_of = |standing: &Standing| text(&core.store, standing);
     let mut lines = Authored::new();
-    let mut operations = BTreeMap::new();
+    let (mut operations, mut doubts) = (BTreeMap::new(), BTreeMap::new());
     let mut last = None;
     let mut is_seen_only = false;
     // A rewind brings a version back, and with it its authors.
@@ -53,6 +61,12 @@ pub(super) fn blame(core: &mut Core, path: &Path) -> Result<Blame, CheckpointErr
         let found = operation::find(core.store.reader(), change.operation);
         let Some(operation) = found.map_err(|error| core.store.failed(error))? else { continue };
         let after = change.after.unwrap_or_else(|| change.before.clone());
+        let others = operation::doubts_at(core.store.reader(), operation.id, &change.path);
+        let others = others.map_err(|error| core.store.failed(error))?;
+        if !others.is_empty() && last.as_ref() == Some(&after) {
+            // The same change, as another session has it.
+            continue;
+        }
         if last.as_ref() != Some(&change.before) {
             lines = carry(&lines, text_of(&change.before)?, None);
         }
@@ -64,6 +78,9 @@ pub(super) fn blame(core: &mut Core, path: &Path) -> Result<Blame, CheckpointErr
             None => carry(&lines, text_of(&after)?, author),
         };
         is_seen_only = author.is_none();
+        if !others.is_empty() {
+            doubts.insert(operation.id, others);
+        }
         if author.is_some() {
             operations.insert(operation.id, operation);
         }
@@ -72,7 +89,7 @@ pub(super) fn blame(core: &mut Core, path: &Path) -> Result<Blame, CheckpointErr
     let is_changed_since =
         !operations.is_empty() && (is_seen_only || last.is_some_and(|last| last != current));
     let lines = carry(&lines, text_of(&current)?, None);
-    Ok(Blame { lines, operations: operations.into_values().collect(), is_changed_since })
+    Ok(Blame { lines, operations: operations.into_values().collect(), doubts, is_changed_since })
 }
 
 /// What happened to a file, oldest first, also while it had another name.

@@ -3,10 +3,11 @@
 
 use super::{
     CheckpointError, Place,
+    credit::{self, Owner},
     index::{Change, Index},
     lock,
     observe::{Observer, Scope, Trouble, now},
-    operation::{self, Draft, Kind, OperationId, Progress},
+    operation::{self, Draft, Kind, Logged, OperationId, Progress},
     standing::{Omission, Standing},
     store::Store,
 };
@@ -150,6 +151,8 @@ impl Core {
         if !self.live.contains_key(session)
             && let Some(lock) = lock::live(&self.store.folder, session)?
         {
+            // Its process may have died just now, so that it still seemed to live when the store was opened.
+            self.take_over(session)?;
             self.live.insert(session.clone(), lock);
         }
         Ok(())
@@ -209,24 +212,36 @@ impl Core {
         let _lock = lock::looking(&self.store.folder)?;
         let scope = Scope::decode(scope);
         self.transact(|observer, store| {
+            let connection = store.reader();
             let survey = observer.survey(store, &scope)?;
-            let mut changes: BTreeMap<PathBuf, Change> =
-                survey.difference.changes.into_iter().map(|change| (change.path.clone(), change)).collect();
-            for logged in operation::changes_of(store.reader(), id)? {
-                operation::drop_change(store.reader(), id, &logged.path)?;
-                // What was captured for this call itself is what stood there before it.
-                changes.remove(&logged.path);
-                let after = survey.standings.get(&logged.path).cloned().unwrap_or(Standing::Absent);
-                if after != logged.before {
-                    let change = Change { path: logged.path.clone(), before: logged.before, after };
-                    changes.insert(logged.path, change);
+            for logged in operation::changes_of(connection, id)? {
+                if scope.names(&logged.path) {
+                    // What was captured for this call itself is what stood there before it.
+                    let after = survey.standings.get(&logged.path).cloned().unwrap_or(Standing::Absent);
+                    let change = Change { path: logged.path, before: logged.before, after };
+                    operation::extend_change(connection, id, &change)?;
                 }
             }
-            for change in changes.values() {
-                operation::add_change(store.reader(), id, change)?;
-            }
-            operation::mark(store.reader(), id, progress)?;
-            Ok(Recorded { operation: id, changes: changes.into_values().collect() })
+            let mut changes = survey.difference.changes;
+            let begun = credit::begun(connection)?;
+            credit::credit(connection, &begun, &changes)?;
+            operation::mark(connection, id, progress)?;
+            // What an older call of the session has in the log instead, nobody can tell from what this one did.
+            let session = operation::find(connection, id)?.and_then(|operation| operation.session);
+            let is_shared = |change: &Change| match (credit::owner(&begun, &change.path), &session) {
+                (Owner::Open(owners), Some(session)) => {
+                    owners.get(session).is_some_and(|oldest| *oldest != id)
+                }
+                (Owner::Open(_) | Owner::Named | Owner::Others, _) => false,
+            };
+            changes.retain(is_shared);
+            let own = operation::changes_of(connection, id)?.into_iter();
+            let own = own.filter_map(|Logged { path, before, after, .. }| {
+                Some((path.clone(), Change { path, before, after: after? }))
+            });
+            let seen = changes.into_iter().map(|change| (change.path.clone(), change));
+            let all: BTreeMap<PathBuf, Change> = seen.chain(own).collect();
+            Ok(Recorded { operation: id, changes: all.into_values().collect() })
         })
     }
 

@@ -9,6 +9,7 @@ use rustix::{
 use std::{
     os::fd::OwnedFd,
     path::{Path, PathBuf},
+    time::{Duration, Instant},
 };
 
 /// A lock that is held until it is dropped.
@@ -16,15 +17,43 @@ pub(super) struct Lock {
     _file: OwnedFd,
 }
 
+/// How long children of a process that died may take to be gone; their wardens give up sooner.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How often they are looked for.
+const PAUSE: Duration = Duration::from_millis(2);
+
 /// Says that a session lives, for as long as the lock is held. `None` when another process says so.
 pub(super) fn live(folder: &Path, session: &SessionId) -> Result<Option<Lock>, CheckpointError> {
     private_folder(&folder.join("live"))?;
+    // Whoever only asks has the lock for a moment, in which nobody else may ask or say so.
+    let _alone = take(folder.join("live.lock"), FlockOperation::LockExclusive)?;
     take(live_file(folder, session), FlockOperation::NonBlockingLockExclusive)
 }
 
 /// Whether some process says that a session lives.
 pub(super) fn is_live(folder: &Path, session: &SessionId) -> Result<bool, CheckpointError> {
-    Ok(live(folder, session)?.is_none())
+    private_folder(&folder.join("live"))?;
+    let _alone = take(folder.join("live.lock"), FlockOperation::LockExclusive)?;
+    Ok(take(live_file(folder, session), FlockOperation::NonBlockingLockExclusive)?.is_none())
+}
+
+/// The file that is locked as long as anything lives that calls of a session started.
+pub(super) fn hold_file(folder: &Path, session: &SessionId) -> PathBuf {
+    live_file(folder, session).with_extension("calls")
+}
+
+/// Waits until nothing lives any more that calls of a session started, whose process has died.
+pub(super) fn await_calls(folder: &Path, session: &SessionId) -> Result<(), CheckpointError> {
+    let began = Instant::now();
+    let file = hold_file(folder, session);
+    while take(file.clone(), FlockOperation::NonBlockingLockExclusive)?.is_none() {
+        if began.elapsed() > PATIENCE {
+            tracing::warn!(%session, "something that a call started does not end");
+            break;
+        }
+        std::thread::sleep(PAUSE);
+    }
+    Ok(())
 }
 
 /// Held while files are put back; waits for others who do.

@@ -5,6 +5,7 @@ mod apply;
 mod blame;
 mod capture;
 mod content;
+mod credit;
 mod error;
 mod examine;
 mod git;
@@ -110,6 +111,7 @@ impl Default for Limits {
 pub struct Checkpoints(Option<Open>);
 
 struct Open {
+    folder: PathBuf,
     core: Mutex<Core>,
     prompts: Mutex<Prompts>,
     urgency: Arc<Urgency>,
@@ -149,7 +151,8 @@ impl Checkpoints {
         let mut core = Core::open(place)?;
         let urgency = Arc::clone(&core.observer.urgency);
         let recovered = core.recover(watch)?;
-        let open = Open { core: Mutex::new(core), prompts: Mutex::default(), urgency };
+        let open =
+            Open { folder: place.folder.clone(), core: Mutex::new(core), prompts: Mutex::default(), urgency };
         Ok((Self(Some(open)), recovered))
     }
 
@@ -210,6 +213,12 @@ impl Checkpoints {
     /// nothing else.
     pub fn before_command(&self, caller: &Caller, roots: &[PathBuf]) -> Result<Running, CheckpointError> {
         self.before(Kind::Command, caller, roots)
+    }
+
+    /// The file that must stay locked, shared, as long as anything lives that calls of a session started: what
+    /// they have changed is not looked at before. `None` when nothing is kept.
+    pub fn hold(&self, session: &SessionId) -> Option<PathBuf> {
+        self.0.as_ref().map(|open| lock::hold_file(&open.folder, session))
     }
 
     /// Logs what a call has changed. `None` when nothing is kept.

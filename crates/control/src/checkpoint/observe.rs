@@ -3,10 +3,10 @@
 
 use super::{
     CheckpointError, Limits,
+    credit::{begun, credit},
     examine::{Bounds, Examiner, Looked, Spot, Stopped, View, counts_over},
     git::Realm,
     index::{Difference, Index, path_from},
-    operation::{self, Draft, Kind, Progress},
     scan::{self, unlisted},
     standing::{Omission, Seen, Stamp, Standing},
     store::{self, Store},
@@ -18,7 +18,7 @@ use rustix::{
     io::Errno,
 };
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     ffi::OsStr,
     os::{
         fd::{AsFd, OwnedFd},
@@ -100,7 +100,7 @@ impl Observer {
         Ok(self.index.save(store.reader(), &difference)?)
     }
 
-    /// Takes a scope in and logs what others changed there since it was last seen.
+    /// Takes a scope in and logs what was changed there since it was last seen.
     pub(super) fn observe(
         &mut self,
         store: &Store,
@@ -113,22 +113,8 @@ impl Observer {
         let mut changes = survey.difference.changes;
         // What is seen for the first time has not changed.
         changes.retain(|change| !new.iter().any(|tree| change.path.starts_with(tree)));
-        if !changes.is_empty() {
-            let draft = Draft {
-                kind: Kind::Observed,
-                progress: Progress::Done,
-                session: None,
-                prompt: None,
-                call: None,
-                agent: None,
-                title: None,
-                scope: Vec::new(),
-            };
-            let id = operation::append(store.reader(), &draft, now())?;
-            for change in &changes {
-                operation::add_change(store.reader(), id, change)?;
-            }
-        }
+        // A command that is running may have made them, here or in another process.
+        credit(store.reader(), &begun(store.reader())?, &changes)?;
         Ok(survey.standings)
     }
 
@@ -145,6 +131,10 @@ impl Observer {
     pub(super) fn survey(&mut self, store: &Store, scope: &Scope) -> Result<Survey, Trouble> {
         self.refresh(store)?;
         let mut difference = Difference::default();
+        let steps = self.steps_to(&scope.singles);
+        for (path, seen) in steps.iter().zip(self.examine(store, &steps)?) {
+            self.index.put(path, seen, &mut difference);
+        }
         let paths: Vec<PathBuf> = scope.trees.iter().chain(&scope.singles).cloned().collect();
         let mut standings = BTreeMap::new();
         let mut trees = Vec::new();
@@ -166,6 +156,27 @@ impl Observer {
         self.walk(store, &trees, &mut difference)?;
         self.index.save(store.reader(), &difference)?;
         Ok(Survey { difference, standings })
+    }
+
+    /// Folders on the way to single paths that have come into being since their tree was walked, outermost
+    /// first. Without them nothing could be noted of what is in them, and a later walk would take it for new.
+    fn steps_to(&self, singles: &[PathBuf]) -> Vec<PathBuf> {
+        let mut steps = BTreeSet::new();
+        for single in singles {
+            let unknown = single.ancestors().skip(1).take_while(|folder| self.index.folder(folder).is_none());
+            let unknown: Vec<&Path> = unknown.collect();
+            let Some(outermost) = unknown.last() else { continue };
+            let is_in_tree = outermost.parent().is_some_and(|folder| self.index.folder(folder).is_some());
+            let seen = self.index.seen(outermost).map(|seen| &seen.standing);
+            let is_left_out = matches!(seen, Some(Standing::Uncovered { .. }))
+                || unknown
+                    .iter()
+                    .any(|folder| self.limits.heavy_names.iter().any(|name| folder.ends_with(name)));
+            if is_in_tree && !is_left_out {
+                steps.extend(unknown.into_iter().map(Path::to_owned));
+            }
+        }
+        steps.into_iter().collect()
     }
 
     /// Whether a tree is too large to be walked. One that is new is counted first, so that nothing
@@ -298,8 +309,12 @@ impl Scope {
 
     /// Whether a path may be touched by what has this scope.
     pub(super) fn covers(&self, path: &Path) -> bool {
-        self.trees.iter().any(|tree| path.starts_with(tree))
-            || self.singles.iter().any(|single| single == path)
+        self.trees.iter().chain(&self.singles).any(|covered| path.starts_with(covered))
+    }
+
+    /// Whether it is a path of its own in this scope.
+    pub(super) fn names(&self, path: &Path) -> bool {
+        self.singles.iter().any(|single| single == path)
     }
 
     pub(super) fn encode(&self) -> Vec<u8> {

@@ -8,6 +8,7 @@ use super::{
 use ostler_proto::{AgentId, CallId, EntryId, SessionId};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use std::{
+    collections::{BTreeMap, BTreeSet},
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
 };
@@ -179,6 +180,89 @@ pub(super) fn add_change(connection: &Connection, id: OperationId, change: &Chan
             after.content
         ])
         .map(drop)
+}
+
+/// Logs a change that may go on from one of the same operation: what stood there first still counts as before.
+pub(super) fn extend_change(
+    connection: &Connection,
+    id: OperationId,
+    change: &Change,
+) -> rusqlite::Result<()> {
+    let earlier = connection
+        .prepare_cached("SELECT * FROM changes WHERE operation = ?1 AND path = ?2")?
+        .query_row(params![id.0, change.path.as_os_str().as_bytes()], read_change)
+        .optional()?;
+    let change = match earlier {
+        Some(earlier) => Change { before: earlier.before, ..change.clone() },
+        None => change.clone(),
+    };
+    if change.before == change.after {
+        drop_change(connection, id, &change.path)
+    } else {
+        add_change(connection, id, &change)
+    }
+}
+
+/// The last operation of a session, from one on, that changed a path; that one if none did.
+pub(super) fn newest_at(
+    connection: &Connection,
+    session: &SessionId,
+    path: &Path,
+    from: OperationId,
+) -> rusqlite::Result<OperationId> {
+    let newest: Option<i64> = connection
+        .prepare_cached(
+            "SELECT max(operation) FROM changes CROSS JOIN operations ON operations.id = changes.operation
+             WHERE path = ?1 AND operation >= ?2 AND session = ?3",
+        )?
+        .query_row(params![path.as_os_str().as_bytes(), from.0, session.as_str()], |row| row.get(0))?;
+    Ok(newest.map_or(from, OperationId))
+}
+
+/// Logs that a change of an operation may have been another session's.
+pub(super) fn add_doubt(
+    connection: &Connection,
+    id: OperationId,
+    path: &Path,
+    other: &SessionId,
+) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached("INSERT OR IGNORE INTO doubts(operation, path, session) VALUES (?1, ?2, ?3)")?
+        .execute(params![id.0, path.as_os_str().as_bytes(), other.as_str()])
+        .map(drop)
+}
+
+/// The paths that a session changed from an operation on, or else one of these other sessions.
+pub(super) fn doubts_since(
+    connection: &Connection,
+    session: &SessionId,
+    from: OperationId,
+) -> rusqlite::Result<BTreeMap<PathBuf, BTreeSet<SessionId>>> {
+    let mut doubts: BTreeMap<PathBuf, BTreeSet<SessionId>> = BTreeMap::new();
+    let mut select = connection.prepare_cached(
+        "SELECT doubts.path, doubts.session FROM operations CROSS JOIN doubts ON doubts.operation = operations.id
+         WHERE operations.session = ?1 AND id >= ?2",
+    )?;
+    let mut rows = select.query(params![session.as_str(), from.0])?;
+    while let Some(row) = rows.next()? {
+        let other = SessionId::from(row.get::<_, String>(1)?);
+        doubts.entry(path_from(row.get(0)?)).or_default().insert(other);
+    }
+    Ok(doubts)
+}
+
+/// The other sessions that may have made a change of an operation.
+pub(super) fn doubts_at(
+    connection: &Connection,
+    id: OperationId,
+    path: &Path,
+) -> rusqlite::Result<Vec<SessionId>> {
+    connection
+        .prepare_cached("SELECT session FROM doubts WHERE operation = ?1 AND path = ?2 ORDER BY session")?
+        .query_map(params![id.0, path.as_os_str().as_bytes()], |row| {
+            row.get::<_, String>(0).map(SessionId::from)
+        })?
+        .collect()
 }
 
 /// Takes a change back that did not come about.

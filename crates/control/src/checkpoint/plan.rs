@@ -6,6 +6,7 @@ use super::{
     operation::Logged,
     standing::{Omission, Stamp, Standing},
 };
+use ostler_proto::SessionId;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
@@ -39,6 +40,8 @@ pub enum Why {
     ChangedByOthers,
     /// Somebody else changed it between two changes of the session.
     MixedWithOthers,
+    /// It was changed while commands of these sessions were running too, so it may be theirs.
+    Shared(BTreeSet<SessionId>),
     /// Somebody else changed the repository it is part of.
     Repository(PathBuf),
     /// Its content was not kept.
@@ -56,6 +59,10 @@ impl fmt::Display for Why {
         match self {
             Self::ChangedByOthers => f.write_str("changed by others since"),
             Self::MixedWithOthers => f.write_str("changed by others in between"),
+            Self::Shared(sessions) => {
+                let sessions: Vec<&str> = sessions.iter().map(SessionId::as_str).collect();
+                write!(f, "it may have been session {}, which was running a command", sessions.join(" or "))
+            }
             Self::Repository(repository) => {
                 write!(f, "others have used the repository {} since", repository.display())
             }
@@ -91,10 +98,15 @@ pub(super) struct Course {
     known: Vec<Standing>,
     /// Whether somebody else changed it in between.
     is_mixed: bool,
+    /// Other sessions that may have changed it instead.
+    shared: BTreeSet<SessionId>,
 }
 
-/// Sums up what a session did, given oldest first.
-pub(super) fn courses(logged: Vec<Logged>) -> BTreeMap<PathBuf, Course> {
+/// Sums up what a session did, given oldest first, and which of it other sessions may have done.
+pub(super) fn courses(
+    logged: Vec<Logged>,
+    mut doubts: BTreeMap<PathBuf, BTreeSet<SessionId>>,
+) -> BTreeMap<PathBuf, Course> {
     let mut courses = BTreeMap::new();
     for Logged { path, before, after, .. } in logged {
         // Absent while a call runs; then nothing more is known than what stood there before.
@@ -102,7 +114,8 @@ pub(super) fn courses(logged: Vec<Logged>) -> BTreeMap<PathBuf, Course> {
         match courses.entry(path) {
             std::collections::btree_map::Entry::Vacant(entry) => {
                 let known = vec![before.clone(), left.clone()];
-                entry.insert(Course { target: before, left, known, is_mixed: false });
+                let shared = doubts.remove(entry.key()).unwrap_or_default();
+                entry.insert(Course { target: before, left, known, is_mixed: false, shared });
             }
             std::collections::btree_map::Entry::Occupied(mut entry) => {
                 let course: &mut Course = entry.get_mut();
@@ -136,7 +149,7 @@ pub(super) fn decide(
     }
     let repositories: BTreeSet<PathBuf> = kept
         .iter()
-        .filter(|kept| matches!(kept.why, Why::ChangedByOthers | Why::MixedWithOthers))
+        .filter(|kept| matches!(kept.why, Why::ChangedByOthers | Why::MixedWithOthers | Why::Shared(_)))
         .filter_map(|kept| git::state_of(&kept.path))
         .collect();
     moves.retain(|step| match git::state_of(&step.path).filter(|state| repositories.contains(state)) {
@@ -174,6 +187,10 @@ fn objection(path: &Path, course: &Course, standing: &Standing, force: Force) ->
         Force::OverwriteFiles => git::state_of(path).is_none(),
         Force::OverwriteOthers => true,
     };
+    if force != Force::OverwriteOthers && !course.shared.is_empty() {
+        // Nobody was asked about the work of another session, and an index alone would not fit what is kept.
+        return Some(Why::Shared(course.shared.clone()));
+    }
     if let Standing::Uncovered { reason, .. } = *standing {
         // Forced, a file goes for good. A whole tree that nobody knows never does.
         let is_single = match reason {
@@ -209,6 +226,19 @@ mod tests {
     /// Histories of paths as before/after pairs, what stands there now, and what is moved or kept.
     #[track_caller]
     fn check(history: &[(&str, Standing, Standing)], now: &[(&str, Standing)], force: Force, expect: &str) {
+        check_shared(history, &[], now, force, expect);
+    }
+
+    /// As [`check`], with the paths that session `b` may have changed instead.
+    #[track_caller]
+    fn check_shared(
+        history: &[(&str, Standing, Standing)],
+        shared: &[&str],
+        now: &[(&str, Standing)],
+        force: Force,
+        expect: &str,
+    ) {
+        let doubts = shared.iter().map(|path| (path.into(), BTreeSet::from(["b".into()]))).collect();
         let logged = history.iter().enumerate().map(|(at, (path, before, after))| Logged {
             operation: OperationId(i64::try_from(at).unwrap()),
             path: path.into(),
@@ -216,7 +246,7 @@ mod tests {
             after: Some(after.clone()),
         });
         let now = now.iter().map(|(path, standing)| (path.into(), (standing.clone(), None))).collect();
-        let (moves, kept) = decide(&courses(logged.collect()), &now, force);
+        let (moves, kept) = decide(&courses(logged.collect(), doubts), &now, force);
         let moves = moves.iter().map(|step| format!("move {}", step.path.display()));
         let kept = kept.iter().map(|kept| format!("keep {} ({})", kept.path.display(), kept.why));
         assert_eq!(moves.chain(kept).collect::<Vec<_>>().join("; "), expect);
@@ -272,6 +302,22 @@ mod tests {
             [("/p/.git", GONE, Standing::Folder { mode: 0o755 }), ("/p/.git/objects/ab/cd", GONE, file(9))];
         let now = [("/p/.git", Standing::Folder { mode: 0o755 }), ("/p/.git/objects/ab/cd", file(9))];
         check(&init, &now, keep, "move /p/.git; move /p/.git/objects/ab/cd");
+    }
+
+    #[test]
+    fn what_may_be_another_sessions_stays_unless_that_is_said() {
+        let theirs = "keep /a (it may have been session b, which was running a command)";
+        let one = [("/a", GONE, file(1)), ("/b", GONE, file(2))];
+        let now = [("/a", file(1)), ("/b", file(2))];
+        check_shared(&one, &["/a"], &now, Force::KeepOthers, &format!("move /b; {theirs}"));
+        check_shared(&one, &["/a"], &now, Force::OverwriteFiles, &format!("move /b; {theirs}"));
+        check_shared(&one, &["/a"], &now, Force::OverwriteOthers, "move /a; move /b");
+        check_shared(&one, &["/a"], &[], Force::KeepOthers, "");
+        let commit = [("/.git/index", file(1), file(2)), ("/.git/HEAD", file(3), file(4))];
+        let now = [("/.git/index", file(2)), ("/.git/HEAD", file(4))];
+        let all = "keep /.git/HEAD (it may have been session b, which was running a command); \
+                   keep /.git/index (others have used the repository /.git since)";
+        check_shared(&commit, &["/.git/HEAD"], &now, Force::OverwriteFiles, all);
     }
 
     #[test]

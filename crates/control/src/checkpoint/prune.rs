@@ -226,6 +226,7 @@ impl Core {
             }
             for id in &gone {
                 connection.prepare_cached("DELETE FROM changes WHERE operation = ?1")?.execute([id])?;
+                connection.prepare_cached("DELETE FROM doubts WHERE operation = ?1")?.execute([id])?;
                 connection.prepare_cached("DELETE FROM operations WHERE id = ?1")?.execute([id])?;
             }
             let contents = forget_contents(store)?;

@@ -9,7 +9,7 @@ use super::{
     index::Change,
     lock,
     observe::{Observer, Scope, Trouble, now},
-    operation::{self, Draft, Kind, OperationId, Progress},
+    operation::{self, Draft, Kind, Operation, OperationId, Progress},
     plan::{Current, Force, Kept, Move, courses, decide},
     standing::Standing,
     store::Store,
@@ -160,12 +160,37 @@ impl Core {
             };
             if operation.progress == Progress::Open && is_abandoned {
                 watch("close");
-                let found = self.after(operation.id, &scope, Progress::CutOff)?;
-                let (kind, changed) = (operation.kind, found.changes.len());
-                recovered.push(Recovered { operation: operation.id, kind, changed, kept: Vec::new() });
+                recovered.push(self.cut_off(&operation, &scope)?);
             }
         }
         Ok(recovered)
+    }
+
+    /// Brings to an end what a process that died had begun of a session, which lives here from now on.
+    pub(super) fn take_over(&mut self, session: &SessionId) -> Result<(), CheckpointError> {
+        let unfinished =
+            operation::unfinished(self.store.reader()).map_err(|error| self.store.failed(error))?;
+        for (operation, scope) in unfinished {
+            let is_running_here = self.calls.iter().any(|(call, _)| call.id == operation.id);
+            if operation.progress == Progress::Open
+                && operation.session.as_ref() == Some(session)
+                && !is_running_here
+            {
+                self.cut_off(&operation, &scope)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Finds out what a call had changed whose process has died.
+    fn cut_off(&mut self, operation: &Operation, scope: &[u8]) -> Result<Recovered, CheckpointError> {
+        if let Some(session) = &operation.session {
+            // A command may outlive its process for a moment, or even begin then.
+            lock::await_calls(&self.store.folder, session)?;
+        }
+        let found = self.after(operation.id, scope, Progress::CutOff)?;
+        let (kind, changed) = (operation.kind, found.changes.len());
+        Ok(Recovered { operation: operation.id, kind, changed, kept: Vec::new() })
     }
 
     fn finish_restore(
@@ -232,7 +257,8 @@ fn decide_on(
     to: OperationId,
     force: Force,
 ) -> Result<Decided, Trouble> {
-    let courses = courses(operation::changes_since(store.reader(), session, to)?);
+    let doubts = operation::doubts_since(store.reader(), session, to)?;
+    let courses = courses(operation::changes_since(store.reader(), session, to)?, doubts);
     let paths: Vec<PathBuf> = courses.keys().cloned().collect();
     let current = observer.look(store, &paths)?;
     let (mut moves, kept) = decide(&courses, &current, force);

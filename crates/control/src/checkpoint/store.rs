@@ -49,6 +49,13 @@ const TABLES: &str = "
     CREATE TABLE facts(name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
 ";
 
+/// Came after the first version, which does well without it.
+const DOUBTS: &str = "
+    CREATE TABLE IF NOT EXISTS doubts(
+        operation INTEGER NOT NULL, path BLOB NOT NULL, session TEXT NOT NULL,
+        PRIMARY KEY(operation, path, session)) WITHOUT ROWID;
+";
+
 /// How long other processes are waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Patience {
@@ -230,20 +237,21 @@ fn prepare(connection: &mut Connection, limits: &Limits) -> rusqlite::Result<()>
     let pages = i64::try_from(limits.quota).unwrap_or(i64::MAX) / page.max(1);
     connection.pragma_update(None, "max_page_count", pages.clamp(64, 4_294_967_294))?;
     // Looked at first without a lock: another process may be taking a large project in for a while.
-    if has_tables(connection)? {
+    if has_table(connection, "doubts")? {
         return Ok(());
     }
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    if !has_tables(&transaction)? {
+    if !has_table(&transaction, "facts")? {
         transaction.execute_batch(TABLES)?;
         transaction.execute("INSERT INTO facts(name, value) VALUES ('version', ?1)", [VERSION])?;
     }
+    transaction.execute_batch(DOUBTS)?;
     transaction.commit()
 }
 
-fn has_tables(connection: &Connection) -> rusqlite::Result<bool> {
-    let query = "SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE name = 'facts')";
-    connection.query_row(query, [], |row| row.get(0))
+fn has_table(connection: &Connection, name: &str) -> rusqlite::Result<bool> {
+    let query = "SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE name = ?1)";
+    connection.query_row(query, [name], |row| row.get(0))
 }
 
 /// Opens a folder that only we may use, making it if need be.

@@ -3,7 +3,7 @@
 
 use super::{
     AfterCall, Attendance, ExecEvent, Finished, Shared, cancel::Cancellation, hooked::Said, result,
-    schedule::Ticket,
+    schedule::Ticket, undo::Watched,
 };
 use crate::{
     examine::examine,
@@ -347,6 +347,7 @@ impl Worker {
             let taken = self.shared.undo.before(&call.id, &intent.title, &intent.access, &roots);
             self.or_cancelled(taken).await?.map_err(Outcome::failed)?
         };
+        let terms = Terms { hold: watched.as_ref().and_then(Watched::hold), ..terms };
         let name = tool.spec().name.clone();
         self.report(ExecEvent::Started { call: call.id.clone(), tool: name, intent }).await;
         if self.cancel.is_cancelled() || (has_effect && !self.shared.gate().pass()) {

@@ -6,9 +6,11 @@ use crate::checkpoint::{
     prune_neglected,
 };
 use ostler_proto::{Access, CallId, EntryId, SessionId};
+use ostler_tools::host::PLACEHOLDER_MODE;
 use std::{
     collections::HashSet,
-    io,
+    fs, io,
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
@@ -60,7 +62,15 @@ pub(super) struct Finished {
 /// A call whose changes are still to be logged.
 pub(super) struct Watched {
     checkpoints: Arc<Checkpoints>,
+    session: SessionId,
     running: Running,
+}
+
+impl Watched {
+    /// The file by which the next start knows that nothing of the call goes on.
+    pub(super) fn hold(&self) -> Option<PathBuf> {
+        self.checkpoints.hold(&self.session)
+    }
 }
 
 impl Undo {
@@ -121,7 +131,7 @@ impl Undo {
     pub(super) async fn warm(&self, mut roots: Vec<PathBuf>) -> Vec<String> {
         let Some(keeping) = self.keeping.clone() else { return Vec::new() };
         // Elsewhere, as in a home folder, there may be much that no command will ever touch.
-        roots.retain(|root| root.join(".git").symlink_metadata().is_ok());
+        roots.retain(|root| is_repository(root));
         if roots.is_empty() && !keeping.place.folder.exists() {
             return Vec::new();
         }
@@ -158,20 +168,21 @@ impl Undo {
         let Some(Kept { checkpoints, session }) = self.store().await.map_err(|error| refusal(&error))? else {
             return Ok(None);
         };
-        let caller = Caller { session, agent: None, call: call.clone(), title: title.to_owned() };
+        let caller =
+            Caller { session: session.clone(), agent: None, call: call.clone(), title: title.to_owned() };
         let taken = tokio::task::spawn_blocking(move || {
             let running = match changes {
                 Changes::Files(paths) => checkpoints.before_files(&caller, &paths)?,
                 Changes::Trees(roots) => checkpoints.before_command(&caller, &roots)?,
             };
-            Ok(Watched { checkpoints, running })
+            Ok(Watched { checkpoints, session, running })
         });
         taken.await.unwrap_or_else(|error| Err(bug(&error))).map(Some).map_err(|error| refusal(&error))
     }
 
     /// Logs what a call changed, however it ended.
     pub(super) async fn finish(&self, watched: Watched) -> Finished {
-        let Watched { checkpoints, running } = watched;
+        let Watched { checkpoints, running, .. } = watched;
         let finished = tokio::task::spawn_blocking(move || checkpoints.finish(running)).await;
         match finished.unwrap_or_else(|error| Err(bug(&error))) {
             Ok(Some(recorded)) => Finished {
@@ -222,6 +233,12 @@ impl Drop for Undo {
             checkpoints.hurry();
         }
     }
+}
+
+/// Whether git keeps the history of a folder. A folder that stands for the name while a command runs does not count.
+fn is_repository(root: &Path) -> bool {
+    let is_real = |found: fs::Metadata| found.permissions().mode() & 0o7777 != PLACEHOLDER_MODE;
+    root.join(".git").symlink_metadata().is_ok_and(is_real)
 }
 
 /// Takes trees in, again and again until nobody is in the way.

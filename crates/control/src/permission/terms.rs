@@ -127,7 +127,7 @@ impl Policy {
         if let (Confinement::Within(_), Some(temp)) = (&confinement, &self.sandboxing.temp) {
             env.push(("TMPDIR".to_owned(), temp.display().to_string()));
         }
-        Terms { confinement, env }
+        Terms { confinement, env, hold: None }
     }
 
     /// Hosts that settings and allow rules open to every confined command.

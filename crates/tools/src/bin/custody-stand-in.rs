@@ -1,9 +1,10 @@
 //! Stands in for the product in tests and measurements: a warden, or, called as
-//! `custody-stand-in harness free|BACKEND CWD COMMAND`, a harness that starts one command and waits to be killed.
+//! `custody-stand-in harness free|BACKEND CWD COMMAND`, a harness that starts one command,
+//! whose warden holds the file `CWD/held`, and waits to be killed.
 
 use ostler_tools::host::{
     Backend, Bounds, Confinement, Warden, enter_warden,
-    process::{Launch, start},
+    process::{Launch, start_holding},
 };
 use std::{
     ffi::OsString,
@@ -36,7 +37,7 @@ fn harness(how: &OsString, cwd: &Path, command: &OsString) -> io::Result<()> {
         }
         None => (Warden::new(warden), Confinement::Free),
     };
-    let _group = start(Launch {
+    let launch = Launch {
         program: "/bin/bash".as_ref(),
         args: vec!["-c".into(), command.clone()],
         cwd,
@@ -44,7 +45,8 @@ fn harness(how: &OsString, cwd: &Path, command: &OsString) -> io::Result<()> {
         stdio: [Stdio::null(), Stdio::null(), Stdio::null()],
         confinement: &confinement,
         warden: Some(&warden),
-    })?;
+    };
+    let _group = start_holding(launch, &cwd.join("held"))?;
     loop {
         std::thread::park();
     }

@@ -10,6 +10,7 @@ use super::{
 };
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
+    fs::{FlockOperation, Mode, OFlags, flock},
     io::FdFlags,
     process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid},
 };
@@ -17,7 +18,7 @@ use std::{
     ffi::{OsStr, OsString},
     io::{self, Write},
     os::{
-        fd::AsRawFd,
+        fd::{AsFd, AsRawFd, OwnedFd},
         unix::{net::UnixStream, process::CommandExt},
     },
     path::Path,
@@ -89,6 +90,20 @@ enum Keeper {
 
 /// Starts a program. An error of its warden's shows when the group is finished.
 pub fn start(launch: Launch<'_>) -> io::Result<Group> {
+    start_with(launch, None)
+}
+
+/// As [`start`]; its warden holds a shared lock on a file until it has ended with all that it started. Whoever gets
+/// the lock for itself knows that nothing of it will happen any more, also when this process has died.
+pub fn start_holding(launch: Launch<'_>, file: &Path) -> io::Result<Group> {
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let held = rustix::fs::open(file, flags, Mode::from_raw_mode(0o600))?;
+    // Taken here, so that there is no moment at which only this process knows of the child.
+    rustix::io::retry_on_intr(|| flock(&held, FlockOperation::LockShared))?;
+    start_with(launch, Some(&held))
+}
+
+fn start_with(launch: Launch<'_>, held: Option<&OwnedFd>) -> io::Result<Group> {
     let warden = launch.warden.filter(|_| cfg!(target_os = "linux"));
     match (warden, launch.confinement) {
         (None, Confinement::Free) => {
@@ -100,14 +115,14 @@ pub fn start(launch: Launch<'_>) -> io::Result<Group> {
         (None, Confinement::Within(_)) => {
             Err(io::Error::new(io::ErrorKind::Unsupported, "nobody is there to confine the command"))
         }
-        (Some(_), Confinement::Free) => start_kept(launch, None),
+        (Some(_), Confinement::Free) => start_kept(launch, None, held),
         (Some(warden), Confinement::Within(bounds)) => {
             let survey = warden.survey();
             let Some(backend) = survey.best() else {
                 let why = format!("nothing on this machine can confine the command: {}", survey.reasons());
                 return Err(io::Error::new(io::ErrorKind::Unsupported, why));
             };
-            start_kept(launch, Some((backend, bounds)))
+            start_kept(launch, Some((backend, bounds)), held)
         }
     }
 }
@@ -158,7 +173,11 @@ fn try_backend(program: &Path, backend: Backend) -> Result<(), String> {
 }
 
 /// Starts a program under a warden.
-fn start_kept(launch: Launch<'_>, confined: Option<(Backend, &Bounds)>) -> io::Result<Group> {
+fn start_kept(
+    launch: Launch<'_>,
+    confined: Option<(Backend, &Bounds)>,
+    held: Option<&OwnedFd>,
+) -> io::Result<Group> {
     let Some(warden) = launch.warden else { return Err(io::Error::other("there is no warden")) };
     let (control, their_control) = UnixStream::pair()?;
     let hosts = confined.and_then(|(backend, bounds)| match (&bounds.network, backend) {
@@ -170,6 +189,7 @@ fn start_kept(launch: Launch<'_>, confined: Option<(Backend, &Bounds)>) -> io::R
         stage: Stage::Outer,
         control: their_control.as_raw_fd(),
         gate: gate.as_ref().map(|(_, theirs)| theirs.as_raw_fd()),
+        held: held.map(AsRawFd::as_raw_fd),
         stdio: None,
         backend: confined.map(|(backend, _)| backend),
         network: confined.map_or(Reach::Open, |(_, bounds)| reach(&bounds.network)),
@@ -182,7 +202,8 @@ fn start_kept(launch: Launch<'_>, confined: Option<(Backend, &Bounds)>) -> io::R
     // No other way leads a descriptor past the standard ones to a child without forking. A child that
     // starts at this very moment on another thread gets it too: its own warden closes it, and it is
     // the far end, whose copies keep nobody alive.
-    for theirs in std::iter::once(&their_control).chain(gate.as_ref().map(|(_, theirs)| theirs)) {
+    let gate_end = gate.as_ref().map(|(_, theirs)| theirs.as_fd());
+    for theirs in [their_control.as_fd()].into_iter().chain(gate_end).chain(held.map(AsFd::as_fd)) {
         rustix::io::fcntl_setfd(theirs, FdFlags::empty())?;
     }
     let child = spawn(command, launch)?;

@@ -3,7 +3,7 @@
 
 use super::{
     HostError, Recording, Terms, Warden,
-    process::{Group, Launch, start},
+    process::{Group, Launch, start, start_holding},
     recording::Recorder,
     spool::Room,
 };
@@ -147,7 +147,7 @@ fn start_shell(
             (program.as_os_str(), args.to_vec(), Stdio::null(), None)
         }
     };
-    let group = start(Launch {
+    let launch = Launch {
         program,
         args,
         cwd: &shell.cwd,
@@ -155,7 +155,11 @@ fn start_shell(
         confinement: &shell.terms.confinement,
         warden,
         stdio: [Stdio::null(), output_end.into(), errors],
-    })?;
+    };
+    let group = match &shell.terms.hold {
+        Some(file) => start_holding(launch, file),
+        None => start(launch),
+    }?;
     Ok((group, output.into(), report))
 }
 

@@ -179,6 +179,9 @@ fn everything_dies_with_the_harness_however_it_dies() {
             until(&format!("{way}: all run"), || marked(&mark) >= 7);
             kill_process(Pid::from_child(&harness), signal).unwrap();
             harness.wait().unwrap();
+            let held = std::fs::File::open(folder.join("held")).unwrap();
+            held.lock().unwrap();
+            assert_eq!(marked(&mark), 0, "{way}: whoever gets the lock has seen the last of it");
             check_gone(&format!("{way} after {signal:?}"), &mark);
         }
     }

@@ -1,5 +1,5 @@
 //! `kill -9` at random moments of runs with edits and commands: what was seen on stdout is on disk, each effect
-//! happened at most once and not before its call was on record, and the session goes on.
+//! happened at most once and not before its call was on record, the session goes on, and all of it can be undone.
 //!
 //! `OSTLER_CRASH_ROUNDS` says how many kills there are, `OSTLER_CRASH_SEED` from which seed their moments come.
 
@@ -18,7 +18,7 @@ use std::{
 const ID: &str = "11111111-2222-4333-8444-555555555555";
 /// Kills where nobody says how many.
 const ROUNDS: usize = 20;
-/// Kills in the life of one session.
+/// Kills in the life of one session, at most.
 const KILLS_A_SESSION: usize = 10;
 /// Runs of one session, with room for those that end before they are killed.
 const RUNS: usize = 30;
@@ -98,6 +98,8 @@ fn live_and_die(seed: usize, tally: &mut Tally) {
     let stage = story::stage(RUNS * story::TURN);
     let mut random = fastrand::Rng::with_seed(u64::try_from(seed).unwrap());
     let mut witness = Seen::default();
+    // Most of what can be undone wrongly is what a session does first, so some are killed once only.
+    let most = random.usize(1..=KILLS_A_SESSION);
     let mut kills = 0;
     for _ in 0..RUNS {
         let moment = Moment::any(&mut random);
@@ -113,11 +115,11 @@ fn live_and_die(seed: usize, tally: &mut Tally) {
         let effects = story::effects(stage.repo.path());
         tally.with_effects_unreported += usize::from(!effects.keys().all(|(call, _)| known(call)));
         witness.cut_short.extend(on_record.calls.difference(&on_record.results).cloned());
-        if kills == KILLS_A_SESSION {
+        if kills == most {
             break;
         }
     }
-    assert_eq!(kills, KILLS_A_SESSION, "runs ended before they could be killed");
+    assert_eq!(kills, most, "runs ended before they could be killed");
     let run = start(&stage, &mut random, None);
     let on_record = check(&stage, &mut witness, &run);
     check_sound(&stage, &witness, &run);
@@ -125,6 +127,7 @@ fn live_and_die(seed: usize, tally: &mut Tally) {
     tally.torn_lines += on_record.torn_lines;
     tally.entries_seen += witness.entries.len();
     tally.effects += story::effects(stage.repo.path()).len();
+    check_undo(&stage);
 }
 
 impl Moment {
@@ -268,6 +271,24 @@ fn check_sound(stage: &Stage, seen: &Seen, run: &Run) {
     let listed = stage.run(&["session", "list", "--json"]);
     assert_eq!(listed.check_ok().stdout.lines().count(), 1, "{}", listed.stdout);
     assert!(stage.run(&["session", "show", ID]).check_ok().stdout.contains("go on"));
+}
+
+/// Whatever the kills hit, going back to before the first change leaves nothing of the session.
+#[track_caller]
+fn check_undo(stage: &Stage) {
+    let listed = stage.run(&["rewind", "--list"]).check_ok().stdout.clone();
+    // A prompt that was killed before it had any effect has no files to go back to.
+    let has_files = |line: &&str| !line.contains("- changed");
+    let first = listed.lines().skip(1).find(has_files).unwrap_or_else(|| panic!("no checkpoint: {listed}"));
+    let rewound = stage.run(&["rewind", "--to", first.split_whitespace().next().unwrap(), "--force"]);
+    let files = stage.repo.path().read_dir().unwrap().map(|file| file.unwrap().file_name());
+    let files = files.map(|name| name.into_string().unwrap());
+    let left: BTreeMap<String, String> = files.map(|name| (name.clone(), stage.repo.read(&name))).collect();
+    let others = [("a.txt", "one\ntwo\nthree\n"), ("b.txt", "bee\n")];
+    let before = story::FILES.map(|file| (file, story::beginning(file))).into_iter().chain(others);
+    let before: BTreeMap<String, String> = before.map(|(file, text)| (file.into(), text.into())).collect();
+    assert_eq!(left, before, "{listed}{}{}", rewound.stdout, rewound.stderr);
+    rewound.check_ok();
 }
 
 /// The results in a request, by the call.

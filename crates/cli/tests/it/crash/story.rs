@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, path::Path};
 pub(super) const TOOLS: [&str; 2] = ["--allowedTools", "Bash,Read,Edit,MultiEdit"];
 
 /// Where calls leave their ids.
-const FILES: [&str; 4] = ["words.txt", "edits.txt", "one.txt", "two.txt"];
+pub(super) const FILES: [&str; 4] = ["words.txt", "edits.txt", "one.txt", "two.txt"];
 
 /// Every so many answers the turn ends.
 pub(super) const TURN: usize = 3;
@@ -17,10 +17,14 @@ pub(super) const TURN: usize = 3;
 pub(super) fn stage(answers: usize) -> Stage {
     let stage = Stage::new(&(1..=answers).map(answer).collect::<String>());
     for file in FILES {
-        stage.repo.write(file, "end\n");
+        stage.repo.write(file, beginning(file));
     }
-    stage.repo.write("words.txt", "");
     stage
+}
+
+/// What stands in such a file before the first call.
+pub(super) fn beginning(file: &str) -> &'static str {
+    if file == "words.txt" { "" } else { "end\n" }
 }
 
 /// One answer: calls of all kinds with moments between them, or the end of a turn.

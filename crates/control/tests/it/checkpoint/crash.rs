@@ -6,6 +6,7 @@ use super::{
 };
 use ostler_control::checkpoint::{CheckpointError, Checkpoints, Force, Kept, Kind, Limits, Progress, Why};
 use ostler_proto::{EntryId, SessionId};
+use rustix::fs::{FlockOperation, Mode, OFlags};
 use std::{os::unix::process::ExitStatusExt, process::Command};
 
 /// In memory where there is such a place: the disk's own pace says nothing about them.
@@ -26,6 +27,32 @@ fn random_histories_rewind_exactly() {
 #[test]
 fn more_random_histories_rewind_exactly() {
     check_histories(100..200);
+}
+
+#[test]
+fn what_a_command_does_after_its_process_died_is_still_its_own() {
+    let stage = Stage::new();
+    stage.write("a", "1");
+    let checkpoints = stage.open();
+    begin(&checkpoints, "s1", "p1");
+    let session = SessionId::from("s1");
+    let running = checkpoints.before_command(&caller("s1", "c1"), &[stage.project()]).unwrap();
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
+    let mode = Mode::from_raw_mode(0o600);
+    let held = rustix::fs::open(checkpoints.hold(&session).unwrap(), flags, mode).unwrap();
+    rustix::fs::flock(&held, FlockOperation::LockShared).unwrap();
+    drop((running, checkpoints));
+    let next = std::thread::scope(|scope| {
+        let next = scope.spawn(|| stage.recover());
+        // It is held up by the lock, so the order of the two does not matter.
+        stage.write("a", "2");
+        drop(held);
+        next.join().unwrap().0
+    });
+    stage.run(&next, "echo 3 > a");
+    let to = next.checkpoint(&session, &EntryId::from("p1")).unwrap();
+    assert_eq!(next.restore(&session, to, Force::KeepOthers).unwrap().kept, []);
+    assert_eq!(stage.read("a"), "1");
 }
 
 /// A history in which a rewind has all sorts of things to do.

@@ -80,6 +80,89 @@ fn two_sessions_take_back_their_own() {
 }
 
 #[test]
+fn what_a_running_command_changed_is_its_own_whoever_looks_meanwhile() {
+    let stage = Stage::new();
+    stage.write("a", "1");
+    let (one, two) = (stage.open(), stage.open());
+    begin(&one, "s1", "p1");
+    let project = [stage.project()];
+    let running = one.before_command(&caller("s1", "c1"), &project).unwrap();
+    stage.write("a", "2");
+    one.warm(&project).unwrap();
+    stage.write("b", "2");
+    two.warm(&project).unwrap();
+    stage.write("a", "3");
+    stage.write("c", "3");
+    two.warm(&project).unwrap();
+    std::fs::remove_file(stage.at("c")).unwrap();
+    let recorded = one.finish(running).unwrap().unwrap();
+    let paths: Vec<_> = recorded.changes.iter().map(|change| change.path.clone()).collect();
+    assert_eq!(paths, [stage.at("a"), stage.at("b")]);
+    let again = stage.run(&one, "echo 4 > a");
+    assert_eq!(again.changes.len(), 1);
+    assert_eq!(rewind(&two, "s1", "p1", Force::KeepOthers), []);
+    assert!(stage.read("a") == "1" && !stage.at("b").exists());
+}
+
+#[test]
+fn calls_of_one_session_that_overlap_go_back_in_whatever_order_they_ended() {
+    let stage = Stage::new();
+    stage.write("a", "1");
+    stage.write("b", "1");
+    let checkpoints = stage.open();
+    begin(&checkpoints, "s1", "p1");
+    let project = [stage.project()];
+    let before = |call: &str| checkpoints.before_command(&caller("s1", call), &project).unwrap();
+    let (first, second) = (before("c1"), before("c2"));
+    stage.write("a", "2");
+    let edit = checkpoints.before_files(&caller("s1", "c3"), &[stage.at("b")]).unwrap();
+    stage.write("b", "2");
+    checkpoints.finish(edit).unwrap();
+    checkpoints.finish(second).unwrap();
+    stage.write("a", "3");
+    stage.write("b", "3");
+    checkpoints.finish(first).unwrap();
+    assert_eq!(rewind(&checkpoints, "s1", "p1", Force::KeepOthers), []);
+    assert_eq!((stage.read("a").as_str(), stage.read("b").as_str()), ("1", "1"));
+}
+
+#[test]
+fn what_either_of_two_sessions_may_have_changed_is_neither_s_to_take_back() {
+    let stage = Stage::new();
+    let (one, two) = (stage.open(), stage.open());
+    begin(&one, "s1", "p1");
+    begin(&two, "s2", "p2");
+    let project = [stage.project()];
+    let long = one.before_command(&caller("s1", "long"), &project).unwrap();
+    stage.write("of-one", "1\n");
+    let short = two.before_command(&caller("s2", "short"), &project).unwrap();
+    stage.write("either", "1\n");
+    two.finish(short).unwrap();
+    stage.write("later", "1\n");
+    one.finish(long).unwrap();
+
+    let blame = two.blame(&stage.at("either")).unwrap();
+    let id = blame.lines[0].1.unwrap();
+    let author = blame.operation(id).unwrap().session.clone().unwrap();
+    assert_eq!((author.as_str(), blame.others(id)), ("s2", &[SessionId::from("s1")][..]));
+    assert_eq!(
+        one.blame(&stage.at("of-one")).unwrap().doubts.len(),
+        0,
+        "it was there before the other began"
+    );
+
+    let shared = |with: &str| [Kept { path: stage.at("either"), why: Why::Shared([with.into()].into()) }];
+    assert_eq!(rewind(&two, "s2", "p2", Force::OverwriteFiles), shared("s1"));
+    assert_eq!(rewind(&one, "s1", "p1", Force::KeepOthers), shared("s2"));
+    assert!(stage.read("either") == "1\n" && !stage.at("of-one").exists() && !stage.at("later").exists());
+    assert_eq!(rewind(&two, "s2", "p2", Force::OverwriteOthers), []);
+    assert!(!stage.at("either").exists());
+    let session = SessionId::from("s2");
+    two.restore(&session, two.last_rewind(&session).unwrap(), Force::KeepOthers).unwrap();
+    assert_eq!(stage.read("either"), "1\n", "that can be taken back as well");
+}
+
+#[test]
 fn many_sessions_at_once_lose_nothing_and_keep_one_log() {
     const ROUNDS: usize = 12;
     let stage = Stage::new();

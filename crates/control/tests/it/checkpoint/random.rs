@@ -150,6 +150,12 @@ impl History {
             self.checkpoints.before_command(&caller("s1", "command"), &[self.stage.project()]).unwrap();
         for _ in 0..self.rng.usize(1..4) {
             self.change();
+            match self.rng.u8(..) {
+                // Somebody looks while it runs.
+                0..30 => self.checkpoints.warm(&[self.stage.project()]).unwrap(),
+                30..60 => self.overlap(),
+                60.. => {}
+            }
         }
         if self.rng.u8(..) < 25 {
             // As if the process had died: the next start finds out what it did.
@@ -164,6 +170,17 @@ impl History {
         } else {
             self.checkpoints.finish(running).unwrap();
         }
+    }
+
+    /// Another call begins and ends while one is running.
+    fn overlap(&mut self) {
+        if self.rng.bool() {
+            return self.edit();
+        }
+        let running =
+            self.checkpoints.before_command(&caller("s1", "overlap"), &[self.stage.project()]).unwrap();
+        self.change();
+        self.checkpoints.finish(running).unwrap();
     }
 
     /// Does something to the tree; what cannot be done is not.

@@ -20,6 +20,8 @@ pub struct Terms {
     pub confinement: Confinement,
     /// Variables they find beside the host's own, e.g. to keep git from running a repository's helpers.
     pub env: Vec<(String, String)>,
+    /// A file that stays locked, shared, until nothing they started lives, whatever becomes of this process.
+    pub hold: Option<PathBuf>,
 }
 
 /// Whether the operating system confines a child.

@@ -134,6 +134,10 @@ fn run(order: Order) -> ExitCode {
     raw::close(open.into_iter().filter(|number| !order.names(*number)));
     let Ok(control) = raw::adopt(order.control) else { return ExitCode::from(FAILED) };
     let control = UnixStream::from(control);
+    let Ok(held) = order.held.map(raw::adopt).transpose() else { return ExitCode::from(FAILED) };
+    // The kernel closes it when this process has ended, which it does last.
+    std::mem::forget(held);
+    let order = Order { held: None, ..order };
     let ended = match order.stage {
         Stage::Outer => stages::outer(order, &control),
         Stage::Middle => stages::middle(order, &control),

@@ -19,6 +19,8 @@ pub(crate) struct Order {
     pub(crate) control: RawFd,
     /// Where a listener for the proxy is sent, when some hosts may be reached.
     pub(crate) gate: Option<RawFd>,
+    /// A locked file that the first stage keeps open to its end.
+    pub(crate) held: Option<RawFd>,
     /// The command's standard streams, when they are not this process's own.
     pub(crate) stdio: Option<[RawFd; 3]>,
     /// How the command is confined; nothing when it is free.
@@ -90,7 +92,7 @@ impl Order {
     /// Whether a descriptor is one that it passes on.
     pub(crate) fn names(&self, number: RawFd) -> bool {
         let stdio = self.stdio.into_iter().flatten();
-        stdio.chain(self.gate).chain([self.control]).any(|named| named == number)
+        stdio.chain(self.gate).chain(self.held).chain([self.control]).any(|named| named == number)
     }
 
     /// The words for the command line.
@@ -106,6 +108,9 @@ impl Order {
         add("control", self.control.to_string().as_ref());
         if let Some(gate) = self.gate {
             add("gate", gate.to_string().as_ref());
+        }
+        if let Some(held) = self.held {
+            add("held", held.to_string().as_ref());
         }
         if let Some([stdin, stdout, stderr]) = self.stdio {
             add("stdio", format!("{stdin},{stdout},{stderr}").as_ref());
@@ -132,6 +137,7 @@ impl Order {
             stage: Stage::Outer,
             control: -1,
             gate: None,
+            held: None,
             stdio: None,
             backend: None,
             network: Reach::Cut,
@@ -163,6 +169,7 @@ impl Order {
             "stage" => self.stage = value_of(&STAGES, text.ok()?)?,
             "control" => self.control = text.ok()?.parse().ok()?,
             "gate" => self.gate = Some(text.ok()?.parse().ok()?),
+            "held" => self.held = Some(text.ok()?.parse().ok()?),
             "stdio" => {
                 let numbers: Result<Vec<RawFd>, _> = text.ok()?.split(',').map(str::parse).collect();
                 self.stdio = Some(numbers.ok()?.try_into().ok()?);
@@ -218,6 +225,7 @@ mod tests {
             stage in proptest::sample::select(STAGES.map(|(_, stage)| stage).to_vec()),
             backend in proptest::option::of(proptest::sample::select(Backend::ALL.to_vec())),
             gate in proptest::option::of(3..99i32),
+            held in proptest::option::of(3..99i32),
             stdio in proptest::option::of([3..99i32, 3..99, 3..99]),
             is_open: bool,
             steps in steps(),
@@ -225,7 +233,7 @@ mod tests {
             args in proptest::collection::vec(words(), 0..4),
         ) {
             let network = if is_open { Reach::Open } else { Reach::Cut };
-            let order = Order { stage, control: 7, gate, stdio, backend, network, steps, program, args };
+            let order = Order { stage, control: 7, gate, held, stdio, backend, network, steps, program, args };
             prop_assert_eq!(Order::from_words(order.to_words()), Ok(order));
         }
 
