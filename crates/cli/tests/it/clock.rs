@@ -23,6 +23,7 @@ use ostler_tools::{
 };
 use std::{
     collections::BTreeMap,
+    num::NonZeroU64,
     path::PathBuf,
     sync::{
         Arc,
@@ -155,7 +156,7 @@ async fn an_interrupt_does_not_wait_for_the_pause() {
 
 #[tokio::test(start_paused = true)]
 async fn time_runs_out_in_the_middle_of_an_answer() {
-    let budget = Budget { seconds: Some(90), ..Budget::default() };
+    let budget = Budget { seconds: NonZeroU64::new(90), ..Budget::default() };
     let began = Instant::now();
     let (mut handle, _) = converse(None, Limits { budget, ..Limits::default() }).await;
     let out = TurnOutcome::BudgetExhausted { limit: Limit::Seconds(90) };

@@ -14,8 +14,6 @@ use ostler_proto::{
     Verdict, Why,
 };
 use serde_json::json;
-use std::collections::VecDeque;
-use tokio::sync::mpsc;
 
 /// How often in one turn hooks may keep the agent from stopping.
 const MAX_SENT_BACK: u32 = 8;
@@ -197,7 +195,7 @@ impl Agent {
             for spent in firing.runs.iter().filter_map(|run| run.spent.as_ref()) {
                 // A model that can be asked once can be found again; if not, nobody knows its price.
                 if let Ok(chosen) = self.choose(&spent.model) {
-                    self.ledger.book(&chosen.name, &chosen.row, spent.usage);
+                    self.charge_hooks(&chosen, spent.usage);
                 }
             }
         }
@@ -327,20 +325,6 @@ impl Agent {
     async fn show(&mut self, messages: Vec<String>) {
         for text in messages {
             self.parts.session.tell(AgentEvent::Notice { text }).await;
-        }
-    }
-}
-
-/// Waits for the user to stop the turn, or for nobody to be left who could; other commands are kept for later.
-pub(super) async fn interrupted(
-    inbox: &mut mpsc::Receiver<Command>,
-    waiting: &mut VecDeque<Command>,
-) -> Command {
-    loop {
-        match inbox.recv().await {
-            None => return Command::Interrupt,
-            Some(command) if is_interrupt(&command) => return command,
-            Some(command) => waiting.push_back(command),
         }
     }
 }

@@ -8,6 +8,7 @@ use crate::{
     session::{Stamp, each_line_from},
     spawn::{Limits, Origin},
 };
+use bytes::Bytes;
 use ostler_model::{Copied, Head as Exchange};
 use ostler_proto::{Json, ModelRow, Section, SessionId};
 use serde::{Deserialize, Serialize};
@@ -111,7 +112,7 @@ pub(crate) struct Recorder {
     head: Option<Box<Head>>,
     waiting: Vec<u8>,
     /// The body of the last request.
-    last: String,
+    last: Bytes,
     entries: usize,
     state: Recording,
 }
@@ -161,15 +162,7 @@ impl Recorder {
     pub(crate) fn new(folder: PathBuf, head: Head) -> Self {
         let name = format!("{:013}-{:016x}.tape.zst", head.at.wall_ms, head.seed);
         let head = Some(Box::new(head));
-        Self {
-            folder,
-            name,
-            head,
-            waiting: Vec::new(),
-            last: String::new(),
-            entries: 0,
-            state: Recording::On,
-        }
+        Self { folder, name, head, waiting: Vec::new(), last: Bytes::new(), entries: 0, state: Recording::On }
     }
 
     /// Puts a line on the tape.
@@ -194,9 +187,8 @@ impl Recorder {
         let name = format!("{}.stream.zst", &blake3::hash(&copied.bytes).to_hex()[..32]);
         match self.keep(&name, &copied.bytes) {
             Ok(()) => {
-                let body = String::from_utf8_lossy(&copied.request).into_owned();
-                let request = Delta::new(&self.last, &body);
-                self.last = body;
+                let request = Delta::new(&self.last, &copied.request);
+                self.last = copied.request.clone();
                 self.add(&Line::Exchange { head: copied.head.clone(), request, bytes: name });
             }
             Err(error) => self.fail(&name, &error),
