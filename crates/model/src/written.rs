@@ -57,7 +57,7 @@ impl Written {
     }
 
     /// The messages of which something is sent, the last one first.
-    pub(crate) fn from_the_end(&self) -> impl Iterator<Item = Said<'_>> {
+    pub(crate) fn latest_first(&self) -> impl Iterator<Item = Said<'_>> {
         let sent = self.messages.iter().enumerate().rev().filter(|(_, kept)| kept.blocks > 0);
         sent.map(|(place, kept)| Said { place, message: &kept.message, blocks: kept.blocks })
     }
@@ -172,7 +172,9 @@ mod tests {
             }
             Change::CutTo(length) => messages.truncate(length),
             Change::Again => {
-                messages.iter_mut().for_each(|message| *message = Arc::new(Message::clone(message)));
+                for message in messages {
+                    *message = Arc::new(Message::clone(message));
+                }
             }
         }
     }

@@ -173,7 +173,7 @@ fn a_budget_of_nothing_is_refused_by_name() {
     );
     let stage = Stage::new(&reads(1));
     for (flag, value) in [("--max-budget-usd", "-1"), ("--max-budget-usd", "NaN"), ("--max-turns", "0")] {
-        let done = stage.run(&["-p", "go", &format!("{flag}={value}")]);
+        let done = stage.run(&["-p", "go", flag, value]);
         assert!(done.code != Some(0) && done.stderr.contains(flag), "{flag} {value}: {}", done.stderr);
     }
     assert!(stage.server.requests().is_empty());

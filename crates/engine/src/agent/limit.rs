@@ -151,15 +151,11 @@ impl Agent {
     fn estimate(&self) -> Estimate {
         let state = self.parts.session.state();
         let row = &self.parts.chosen.row;
-        match state.spent.context {
-            Some(context) => {
-                let fresh = compaction::weight(&state.unread());
-                Estimate::new(context.tokens, fresh, row.price, context.cached)
-            }
-            None => {
-                let all = self.fixed_tokens() + compaction::weight(&state.messages());
-                Estimate::new(0, all, row.price, row.cache_breakpoints)
-            }
+        if let Some(context) = state.spent.context {
+            let fresh = compaction::weight(&state.unread());
+            return Estimate::new(context.tokens, fresh, row.price, context.cached);
         }
+        let all = self.fixed_tokens() + compaction::weight(&state.messages());
+        Estimate::new(0, all, row.price, row.cache_breakpoints)
     }
 }

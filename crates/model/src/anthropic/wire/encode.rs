@@ -261,10 +261,10 @@ fn is_known(value: &Json) -> bool {
 /// last request stood where that side ended before; behind a very long answer it is set again, or the cache would not
 /// be found.
 fn marked(written: &Written, row: &ModelRow) -> Vec<(usize, Vec<u8>)> {
-    let mut users = written.from_the_end().filter(|said| said.message.role == Role::User);
+    let mut users = written.latest_first().filter(|said| said.message.role == Role::User);
     let (last, before) = (users.next(), users.next());
     let is_far = |before: &Said| {
-        let since = written.from_the_end().take_while(|said| said.place > before.place);
+        let since = written.latest_first().take_while(|said| said.place > before.place);
         since.map(|said| said.blocks).sum::<usize>() + 1 >= LOOK_BACK
     };
     let marked = |said: Said| {

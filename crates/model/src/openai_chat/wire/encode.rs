@@ -105,7 +105,9 @@ struct CallFunction<'a> {
 /// The body of a request.
 pub(in crate::openai_chat) fn encode(request: &Request, row: &ModelRow, written: &mut Written) -> Vec<u8> {
     written.follow(&request.messages, |message, page| {
-        turns(message, row).iter().for_each(|turn| page.add(turn, 1));
+        for turn in turns(message, row) {
+            page.add(&turn, 1);
+        }
     });
     let head = Head {
         model: row.name.as_deref().unwrap_or(&request.model),

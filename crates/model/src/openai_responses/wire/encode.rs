@@ -93,7 +93,9 @@ pub(in crate::openai_responses) fn encode(
             Role::User => user_items(message, row),
             Role::Assistant => assistant_items(message, row),
         };
-        items.iter().for_each(|item| page.add(item, 1));
+        for item in items {
+            page.add(&item, 1);
+        }
     });
     let texts = request.system.iter().map(|text| text.text.as_str()).filter(|text| !text.trim().is_empty());
     let head = Head {
