@@ -134,11 +134,11 @@ pub(crate) struct Args {
     pub(crate) no_session_persistence: bool,
 
     /// Most answers of the model per turn
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_turns: Option<u32>,
 
     /// Most dollars to spend
-    #[arg(long, value_name = "DOLLARS", value_parser = positive)]
+    #[arg(long, value_name = "DOLLARS", allow_negative_numbers = true, value_parser = positive)]
     pub(crate) max_budget_usd: Option<f64>,
 
     /// When the conversation is compacted by itself: auto (near the model's limit), or a window in tokens

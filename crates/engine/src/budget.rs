@@ -85,6 +85,12 @@ impl Node {
         Self(Arc::new(Inner { caps, used, parent }))
     }
 
+    /// The same node with what it has used, below another.
+    pub(crate) fn moved_below(&self, parent: Self) -> Self {
+        let (caps, used) = (self.0.caps, Mutex::new(*self.used()));
+        Self(Arc::new(Inner { caps, used, parent: Some(parent) }))
+    }
+
     /// Counts something, here and all the way up.
     pub(crate) fn spend(&self, more: Used) {
         for node in self.chain() {
@@ -123,12 +129,11 @@ impl Node {
         self.chain().any(|node| node.spent().is_some())
     }
 
-    /// Whether the model may be asked. `estimate` is absent while nothing is known about what a request
-    /// costs; `worked` is how long the turn has run.
-    pub(crate) fn leave(&self, estimate: Option<Estimate>, worked: Duration) -> Leave {
+    /// Whether the model may be asked. `worked` is how long the turn has run.
+    pub(crate) fn leave(&self, estimate: Estimate, worked: Duration) -> Leave {
         let mut found = Leave::Ask;
         for node in self.chain() {
-            match node.own_leave(estimate.unwrap_or_default(), worked) {
+            match node.own_leave(estimate, worked) {
                 leave @ Leave::End(_) => return leave,
                 leave @ Leave::Close(_) if !matches!(found, Leave::Close(_)) => found = leave,
                 leave @ Leave::AskLast(_) if found == Leave::Ask => found = leave,

@@ -1,12 +1,28 @@
 //! What has been spent: by this process and model, and by the session over all its runs.
 
-use ostler_proto::{HookRecord, ModelRow, SessionEvent, Usage, envelope::ModelSpend, session::CallState};
+use ostler_proto::{
+    HookRecord, ModelRow, SessionEvent, Usage,
+    envelope::{AgentSpend, ModelSpend, ToolSpend},
+    session::CallState,
+};
 use std::collections::BTreeMap;
 
 /// Running totals of this process.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     pub(crate) by_model: BTreeMap<String, ModelSpend>,
+    pub(crate) by_agent: BTreeMap<String, AgentSpend>,
+    /// Dollars of conversations that this process has left.
+    left_usd: f64,
+}
+
+/// Who asks a model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Payer {
+    /// The agent that the user talks to.
+    Main,
+    /// Hooks that let a model judge.
+    Hooks,
 }
 
 /// What a session has used over all its runs, as a fold over its events.
@@ -33,23 +49,17 @@ pub struct Context {
     pub cached: bool,
 }
 
-/// One tool's share.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct ToolSpend {
-    /// Calls that got a result.
-    pub calls: u64,
-    /// Of those, the ones that did not come to their end.
-    pub failed: u64,
-    /// Milliseconds they ran.
-    pub ran_ms: u64,
-    /// Bytes of text the model got from them.
-    pub bytes: u64,
-}
-
 impl Ledger {
     /// Books one answer and returns its price in US dollars.
-    pub(crate) fn book(&mut self, model: &str, row: &ModelRow, usage: Usage) -> f64 {
+    pub(crate) fn book(&mut self, payer: Payer, model: &str, row: &ModelRow, usage: Usage) -> f64 {
         let cost = row.price.cost(usage);
+        let name = match payer {
+            Payer::Main => "main",
+            Payer::Hooks => "hooks",
+        };
+        let spend = self.by_agent.entry(name.to_owned()).or_default();
+        spend.usage.add(usage);
+        spend.cost_usd += cost;
         let spend = self.by_model.entry(model.to_owned()).or_default();
         spend.usage.add(usage);
         spend.cost_usd += cost;
@@ -58,7 +68,17 @@ impl Ledger {
         cost
     }
 
-    /// US dollars in all.
+    /// The conversation is left for a new one, which has its own account.
+    pub(crate) fn start_over(&mut self) {
+        *self = Self { left_usd: self.run_usd(), ..Self::default() };
+    }
+
+    /// US dollars of this process, whatever conversation they were for.
+    pub(crate) fn run_usd(&self) -> f64 {
+        self.left_usd + self.total_usd()
+    }
+
+    /// US dollars of this conversation.
     pub(crate) fn total_usd(&self) -> f64 {
         // An empty sum of floats is minus zero, which people would read.
         self.by_model.values().fold(0.0, |sum, spend| sum + spend.cost_usd)

@@ -23,7 +23,8 @@ mod world;
 pub use agent::AutoCompact;
 pub use commands::commands;
 pub use context::{
-    Budget, ContextUsage, Picture, Place, Share, Snapshot, Surroundings, Talk, default_system, window,
+    Budget, ContextUsage, Instructed, Picture, Place, Share, Snapshot, Surroundings, Talk, default_system,
+    window,
 };
-pub use ledger::{Context, Spent, ToolSpend};
+pub use ledger::{Context, Spent};
 pub use spawn::{CacheBreaks, Handle, Lifetime, Limits, Origin, Recording, Start, spawn};

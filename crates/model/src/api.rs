@@ -2,7 +2,7 @@
 //! A new API is a constant of this type and a line in the registry.
 
 use crate::{
-    Action, Copy, EventStream, ModelError, Provider,
+    Action, Copy, EventStream, ModelError, Provider, Written,
     environment::Vendor,
     http::{
         Http, Target,
@@ -10,10 +10,11 @@ use crate::{
     },
     wire::Decode,
 };
+use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
 use ostler_proto::{ErrorKind, ModelRow, Request};
 use reqwest::Url;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// A model API.
 #[derive(Debug)]
@@ -28,8 +29,9 @@ pub struct Api {
     pub path: &'static [&'static str],
     /// Headers every request carries.
     pub headers: &'static [(&'static str, &'static str)],
-    /// The body of a request. Consecutive requests of a conversation share their beginning.
-    pub encode: fn(&Request, &ModelRow) -> Vec<u8>,
+    /// The body of a request, given what was written for the one before it. Consecutive requests of a conversation
+    /// share their beginning.
+    pub encode: fn(&Request, &ModelRow, &mut Written) -> Vec<u8>,
     /// A decoder for the answer to a request.
     pub decoder: fn(&Request) -> Decode,
 }
@@ -40,6 +42,7 @@ pub(crate) struct Remote {
     pub(crate) http: Arc<Http>,
     pub(crate) target: Arc<Target>,
     pub(crate) row: ModelRow,
+    pub(crate) written: Mutex<Written>,
     /// Whether asking without a key can only fail.
     pub(crate) needs_key: bool,
 }
@@ -70,7 +73,9 @@ impl Provider for Remote {
         if self.needs_key && self.target.secret.is_none() {
             return stream::once(std::future::ready(Err(self.no_key()))).boxed();
         }
-        let body = (self.api.encode)(&request, &self.row);
+        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        let body = Bytes::from((self.api.encode)(&request, &self.row, &mut written));
+        drop(written);
         copy.sends(self.api.name, &body);
         let decode = (self.api.decoder)(&request);
         Arc::clone(&self.http).stream(Arc::clone(&self.target), body, decode, copy)

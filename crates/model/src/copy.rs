@@ -1,7 +1,7 @@
 //! Copies of what went to a model and of what came back, byte for byte, so that an answer can be given again
 //! without the model. Collects in memory; where copies are kept is the caller's business.
 
-use crate::{APIS, EventStream, ModelError};
+use crate::{APIS, EventStream, ModelError, Written};
 use bytes::Bytes;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use ostler_proto::{ErrorKind, ModelEvent, ModelRow, Request};
@@ -18,7 +18,7 @@ pub struct Copied {
     /// What is known of it without its bytes.
     pub head: Head,
     /// The request's body; empty when nothing was sent.
-    pub request: Vec<u8>,
+    pub request: Bytes,
     /// The answer's body as far as it came; for a script, its events as lines of JSON.
     pub bytes: Vec<u8>,
 }
@@ -62,11 +62,11 @@ impl Copy {
         self.change(std::mem::take).unwrap_or_default()
     }
 
-    pub(crate) fn sends(&self, api: &str, body: &[u8]) {
+    pub(crate) fn sends(&self, api: &str, body: &Bytes) {
         self.change(|copied| {
             api.clone_into(&mut copied.head.api);
             copied.head.body = Digest::of(body);
-            copied.request = body.to_vec();
+            copied.request = body.clone();
         });
     }
 
@@ -138,10 +138,8 @@ impl Digest {
 
 /// The body that a request would go out as; a script is sent nothing, so any true likeness will do.
 pub fn body(request: &Request, row: &ModelRow) -> Vec<u8> {
-    match APIS.into_iter().find(|api| api.name == row.api) {
-        Some(api) => (api.encode)(request, row),
-        None => (crate::anthropic::API.encode)(request, row),
-    }
+    let api = APIS.into_iter().find(|api| api.name == row.api).unwrap_or(&crate::anthropic::API);
+    (api.encode)(request, row, &mut Written::default())
 }
 
 #[cfg(test)]

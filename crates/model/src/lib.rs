@@ -17,6 +17,7 @@ pub mod script;
 mod secret;
 mod tool_name;
 mod wire;
+mod written;
 
 pub use api::Api;
 pub use catalog::Catalog;
@@ -27,6 +28,7 @@ pub use http::{Waits, sse::ByteStream};
 pub use registry::{APIS, Chosen, Models};
 pub use secret::Secret;
 pub use wire::{Decode, Frame};
+pub use written::Written;
 
 use futures_util::stream::BoxStream;
 use ostler_proto::{ModelEvent, Request};

@@ -14,7 +14,10 @@ use reqwest::{
     Url,
     header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT},
 };
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    path::PathBuf,
+    sync::{Arc, Mutex},
+};
 
 /// Every API that is spoken over HTTP.
 pub const APIS: [&Api; 3] = [&anthropic::API, &openai_chat::API, &openai_responses::API];
@@ -114,7 +117,8 @@ impl Models {
             key_variable,
         };
         let needs_key = is_vendor(&base, &vendor_base) && account.headers.is_empty();
-        Ok(Remote { api, http: Arc::clone(&self.http), target: Arc::new(target), row, needs_key })
+        let http = Arc::clone(&self.http);
+        Ok(Remote { api, http, target: Arc::new(target), row, written: Mutex::default(), needs_key })
     }
 
     fn headers(&self, api: &Api, credential: Option<&Credential>) -> Result<HeaderMap, ChooseError> {

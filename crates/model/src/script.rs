@@ -88,7 +88,7 @@ impl Provider for Player {
         let scene = Scene { cwd: Some(&self.cwd), messages: &request.messages };
         let model = self.script.model.clone().unwrap_or_else(|| request.model.clone());
         let beats = play::beats(turn, number, model, &scene, &request);
-        copy.sends("script", &crate::copy::body(&request, &row()));
+        copy.sends("script", &crate::copy::body(&request, &row()).into());
         let played = stream::iter(beats).then(move |beat| {
             let copy = copy.clone();
             async move {

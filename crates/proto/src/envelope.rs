@@ -238,9 +238,13 @@ pub struct TurnEnd {
     pub api_ms: u64,
     /// Tokens of this turn.
     pub usage: Usage,
-    /// Tokens and dollars by model since the process started.
+    /// Tokens and dollars by model since the process started, or since the conversation was cleared.
     pub by_model: BTreeMap<String, ModelSpend>,
-    /// Dollars since the process started.
+    /// The same by who asked.
+    pub by_agent: BTreeMap<String, AgentSpend>,
+    /// What calls took, by tool, over the whole session.
+    pub by_tool: BTreeMap<String, ToolSpend>,
+    /// Dollars since the process started, or since the conversation was cleared.
     pub cost_usd: f64,
     /// Calls that were denied in this turn.
     pub denials: Vec<Denial>,
@@ -307,6 +311,28 @@ pub struct ModelSpend {
     pub context_window: u64,
     /// The model's output limit.
     pub max_output_tokens: u64,
+}
+
+/// The share of one who asks models.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct AgentSpend {
+    /// Tokens.
+    pub usage: Usage,
+    /// Dollars.
+    pub cost_usd: f64,
+}
+
+/// One tool's share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ToolSpend {
+    /// Calls that got a result.
+    pub calls: u64,
+    /// Of those, the ones that did not come to their end.
+    pub failed: u64,
+    /// Milliseconds they ran.
+    pub ran_ms: u64,
+    /// Bytes of text the model got from them.
+    pub bytes: u64,
 }
 
 /// One denied call.

@@ -55,6 +55,9 @@ pub enum SessionEvent {
         arguments: String,
         /// What the user was shown.
         output: String,
+        /// The same for programs, where there is more to it; not kept.
+        #[serde(skip)]
+        figures: Option<Json>,
     },
     /// One block of a model's answer is whole.
     Replied {

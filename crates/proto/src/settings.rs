@@ -2,7 +2,7 @@
 
 use crate::{Json, Mode, ModelRow};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use std::{collections::BTreeMap, num::NonZeroU64, path::PathBuf};
 
 /// One settings file, or several merged. Keys of other tools are kept, not refused.
@@ -115,18 +115,27 @@ impl ModelNames {
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct Budget {
     /// US dollars, over all runs of a session.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 0))]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "dollars")]
+    #[schemars(extend("exclusiveMinimum" = 0))]
     pub usd: Option<f64>,
     /// Tokens of all kinds, over all runs of a session.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub tokens: Option<u64>,
+    pub tokens: Option<NonZeroU64>,
     /// Seconds of work, for each run.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub seconds: Option<u64>,
+    pub seconds: Option<NonZeroU64>,
     /// Tool calls, over all runs of a session.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub calls: Option<u64>,
+    pub calls: Option<NonZeroU64>,
+}
+
+/// With nothing to spend, nothing would run, and nobody means that by a budget.
+fn dollars<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
+    let dollars = Option::<f64>::deserialize(deserializer)?;
+    if dollars.is_some_and(|dollars| !(dollars.is_finite() && dollars > 0.0)) {
+        return Err(D::Error::custom("expected a number of dollars above 0"));
+    }
+    Ok(dollars)
 }
 
 impl Budget {
@@ -138,7 +147,7 @@ impl Budget {
     /// The smaller of each.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
-        let least = |a: Option<u64>, b: Option<u64>| a.into_iter().chain(b).min();
+        let least = |a: Option<NonZeroU64>, b: Option<NonZeroU64>| a.into_iter().chain(b).min();
         Self {
             usd: self.usd.into_iter().chain(other.usd).reduce(f64::min),
             tokens: least(self.tokens, other.tokens),

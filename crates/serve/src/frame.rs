@@ -231,7 +231,7 @@ impl Framer {
                 }
                 if self.options.replay_user { vec![self.replay(entry, content)] } else { Vec::new() }
             }
-            SessionEvent::Commanded { output, .. } => {
+            SessionEvent::Commanded { name, output, figures, .. } => {
                 self.prompt.get_or_insert_with(|| entry.id.clone());
                 let block = Block::text(output.clone());
                 let answer = Answer {
@@ -240,7 +240,11 @@ impl Framer {
                     block: &block,
                     usage: Usage::default(),
                 };
-                vec![self.entry_frame("assistant", entry, answer.to_json())]
+                let mut frame = self.entry_frame("assistant", entry, answer.to_json());
+                if let Some(figures) = figures {
+                    frame[format!("{name}_usage")] = figures.clone();
+                }
+                vec![frame]
             }
             SessionEvent::Replied { message, model, request, block, usage } => {
                 if let Block::ToolUse(call) = block {

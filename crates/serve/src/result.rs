@@ -1,6 +1,9 @@
 //! How a turn ended, in the words of each audience: the result object, the exit code, one line for people.
 
-use ostler_proto::{Denial, EntryId, Json, Limit, Round, SessionId, TurnEnd, TurnOutcome, Usage, Why};
+use ostler_proto::{
+    Denial, EntryId, Json, Limit, Round, SessionId, TurnEnd, TurnOutcome, Usage, Why,
+    envelope::{AgentSpend, ModelSpend, ToolSpend},
+};
 use serde_json::json;
 use uuid::Uuid;
 
@@ -37,6 +40,9 @@ pub(crate) fn result(end: &TurnEnd, session: &SessionId, prompt: Option<&EntryId
     frame["usage"] = usage_in_full(end.usage);
     frame["modelUsage"] =
         end.by_model.iter().map(|(model, spend)| (model.clone(), model_usage(spend))).collect();
+    frame["agentUsage"] =
+        end.by_agent.iter().map(|(name, spend)| (name.clone(), agent_usage(spend))).collect();
+    frame["toolUsage"] = end.by_tool.iter().map(|(tool, spend)| (tool.clone(), tool_usage(*spend))).collect();
     frame["permission_denials"] = end
         .denials
         .iter()
@@ -170,7 +176,26 @@ fn usage_in_full(usage: Usage) -> Json {
     full
 }
 
-fn model_usage(spend: &ostler_proto::envelope::ModelSpend) -> Json {
+fn agent_usage(spend: &AgentSpend) -> Json {
+    json!({
+        "inputTokens": spend.usage.input,
+        "outputTokens": spend.usage.output,
+        "cacheReadInputTokens": spend.usage.cache_read,
+        "cacheCreationInputTokens": spend.usage.cache_write,
+        "costUSD": spend.cost_usd,
+    })
+}
+
+fn tool_usage(spend: ToolSpend) -> Json {
+    json!({
+        "calls": spend.calls,
+        "failed": spend.failed,
+        "durationMs": spend.ran_ms,
+        "resultBytes": spend.bytes,
+    })
+}
+
+fn model_usage(spend: &ModelSpend) -> Json {
     json!({
         "inputTokens": spend.usage.input,
         "outputTokens": spend.usage.output,

@@ -9,15 +9,16 @@ use std::{
     io::{self, Write},
     os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
+    sync::{Arc, PoisonError, RwLock},
 };
 
 /// How much of a text is kept at most; more loses its middle.
 const MAX_KEPT: usize = 64 * 1024 * 1024;
 
-/// Where a session keeps long results.
+/// Where a session keeps long results. Clones are of one place: where one moves to, all do.
 #[derive(Debug, Clone)]
 pub struct Artifacts {
-    folder: PathBuf,
+    folder: Arc<RwLock<PathBuf>>,
 }
 
 /// A text that was kept.
@@ -32,17 +33,24 @@ pub struct Kept {
 impl Artifacts {
     /// A store in a folder, which is made when it is first needed.
     pub fn new(folder: &Path) -> Self {
-        // Links in the way are followed now, so that later paths are judged by where they lead.
-        let real = folder.ancestors().find_map(|existing| {
-            let below = folder.strip_prefix(existing).ok()?;
-            Some(existing.canonicalize().ok()?.join(below))
-        });
-        Self { folder: real.unwrap_or_else(|| folder.to_owned()) }
+        Self { folder: Arc::new(RwLock::new(real(folder))) }
+    }
+
+    /// A store beside a session's transcript.
+    pub fn beside(transcript: &Path) -> Self {
+        Self::new(&folder_beside(transcript))
+    }
+
+    /// Keeps what comes from now on beside another transcript; gives the folder.
+    pub fn move_beside(&self, transcript: &Path) -> PathBuf {
+        let folder = real(&folder_beside(transcript));
+        self.folder.write().unwrap_or_else(PoisonError::into_inner).clone_from(&folder);
+        folder
     }
 
     /// The folder.
-    pub fn folder(&self) -> &Path {
-        &self.folder
+    pub fn folder(&self) -> PathBuf {
+        self.folder.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Keeps a text. The same text is kept once.
@@ -51,7 +59,7 @@ impl Artifacts {
     }
 
     async fn keep_up_to(&self, text: String, most: usize) -> Result<Kept, HostError> {
-        let folder = self.folder.clone();
+        let folder = self.folder();
         blocking(move || {
             let failed = |error| HostError::Io { action: "write to", path: folder.clone(), error };
             make_private(&folder).map_err(failed)?;
@@ -61,6 +69,19 @@ impl Artifacts {
         })
         .await
     }
+}
+
+fn folder_beside(transcript: &Path) -> PathBuf {
+    transcript.with_extension("").join("tool-results")
+}
+
+/// Links in the way are followed now, so that later paths are judged by where they lead.
+fn real(folder: &Path) -> PathBuf {
+    let real = folder.ancestors().find_map(|existing| {
+        let below = folder.strip_prefix(existing).ok()?;
+        Some(existing.canonicalize().ok()?.join(below))
+    });
+    real.unwrap_or_else(|| folder.to_owned())
 }
 
 /// The two ends of a text that is too long, or all of it and nothing.
@@ -118,10 +139,10 @@ mod tests {
         assert_eq!(kept.lost, 0);
         assert_eq!(std::fs::read_to_string(&kept.path).unwrap(), "long");
         let mode = |path: &Path| path.metadata().unwrap().mode() & 0o777;
-        assert_eq!((mode(artifacts.folder()), mode(&kept.path)), (0o700, 0o600));
+        assert_eq!((mode(&artifacts.folder()), mode(&kept.path)), (0o700, 0o600));
         std::fs::set_permissions(artifacts.folder(), Permissions::from_mode(0o755)).unwrap();
         assert_eq!(artifacts.keep("long".to_owned()).await.unwrap(), kept);
-        assert_eq!(mode(artifacts.folder()), 0o700, "made private again");
+        assert_eq!(mode(&artifacts.folder()), 0o700, "made private again");
         assert_eq!(artifacts.folder().read_dir().unwrap().count(), 1);
     }
 

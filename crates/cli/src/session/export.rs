@@ -201,7 +201,7 @@ fn part(entry: &Entry) -> Option<Part<'_>> {
             let text = result.content.iter().map(shown).collect::<Vec<_>>().join("\n");
             Some(Part { heading, when, text: shorten(text), manner: Manner::Aside })
         }
-        SessionEvent::Commanded { name, arguments, output } => {
+        SessionEvent::Commanded { name, arguments, output, .. } => {
             Some(part(format!("/{name} {arguments}").trim(), output.clone(), Manner::Aside))
         }
         SessionEvent::Interrupted { .. } => {

@@ -177,6 +177,7 @@ pub(crate) fn context_usage(args: &Args, mut machine: Machine) -> anyhow::Result
         tools: &tools,
         model: &chosen.name,
         row: &chosen.row,
+        auto_compact: session.auto_compact(),
     }))
 }
 

@@ -99,8 +99,7 @@ impl Session<'_> {
         let (log, artifacts) = if self.args.no_session_persistence {
             (Log::nowhere(), None)
         } else {
-            let beside = path.with_extension("").join("tool-results");
-            (log.with_fsync(self.in_force.fsync.unwrap_or_default()), Some(Artifacts::new(&beside)))
+            (log.with_fsync(self.in_force.fsync.unwrap_or_default()), Some(Artifacts::beside(&path)))
         };
         let transcript = (!self.args.no_session_persistence).then_some(path);
         let ask_model = hooks::ask_model(self.in_force, self.machine, Some(chosen.clone()))?;
@@ -388,7 +387,7 @@ impl Session<'_> {
 
 impl Session<'_> {
     /// The flag switches it on and says how far, whatever the settings say.
-    fn auto_compact(&self) -> AutoCompact {
+    pub(super) fn auto_compact(&self) -> AutoCompact {
         let set = self.in_force.auto_compact_window.map(std::num::NonZeroU64::get);
         match self.args.autocompact {
             None => AutoCompact { enabled: self.in_force.auto_compact_enabled.unwrap_or(true), window: set },

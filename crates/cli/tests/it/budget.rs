@@ -1,6 +1,6 @@
 //! Budgets: looked at before each request, counted after, with a closing word; over all runs of a session.
 
-use crate::stage::Stage;
+use crate::{context::Host, stage::Stage};
 use ostler_proto::Json;
 use serde_json::json;
 
@@ -138,4 +138,85 @@ fn a_limit_in_dollars_that_cannot_be_kept_is_said() {
     assert!(unknown.check_ok().stderr.contains(told), "{}", unknown.stderr);
     let known = stage.run(&["-p", "go", "--max-budget-usd", "1"]);
     assert_eq!(known.check_ok().stderr, "");
+}
+
+#[test]
+fn the_first_request_too_must_be_paid_for() {
+    let stage = Stage::new(&reads(9));
+    let prompt = "word ".repeat(20_000);
+    // 20,000 words cost more than 0.05 dollars, and half of that is more than there is.
+    let frames = stage.run(&[
+        "-p",
+        &prompt,
+        "--max-budget-usd",
+        "0.01",
+        "--output-format",
+        "stream-json",
+        "--verbose",
+    ]);
+    let frames = frames.frames();
+    assert_eq!(frames.result()["subtype"], "error_max_budget_usd", "{}", frames.result());
+    assert_eq!(stage.server.requests().len(), 0);
+    let frames = stage.frames(&["--max-budget-usd", "0.31"]);
+    assert_eq!((stage.server.requests().len(), frames.code), (1, Some(1)), "a short one can be paid");
+}
+
+#[test]
+fn a_budget_of_nothing_is_refused_by_name() {
+    let stage = with_budget(&reads(1), &json!({"usd": -1}));
+    let done = stage.run(&["-p", "go"]);
+    assert_ne!(done.code, Some(0));
+    assert!(
+        done.stderr.contains("settings.json:1:") && done.stderr.contains("key 'budget.usd'"),
+        "{}",
+        done.stderr
+    );
+    let stage = Stage::new(&reads(1));
+    for (flag, value) in [("--max-budget-usd", "-1"), ("--max-budget-usd", "NaN"), ("--max-turns", "0")] {
+        let done = stage.run(&["-p", "go", flag, value]);
+        assert!(done.code != Some(0) && done.stderr.contains(flag), "{flag} {value}: {}", done.stderr);
+    }
+    assert!(stage.server.requests().is_empty());
+}
+
+#[test]
+fn a_cleared_conversation_has_its_own_session_budget_and_the_run_goes_on() {
+    let answer =
+        "[[turn]]\nusage = { input_tokens = 100000, output_tokens = 0 }\nsteps = [{ text = 'ok' }]\n";
+    let stage = with_budget(&answer.repeat(9), &json!({"usd": 0.4}));
+    let mut host = Host::start(&stage, &["--max-budget-usd", "0.61"]);
+    assert_eq!(host.turn("one")["subtype"], "success");
+    assert_eq!(host.turn("two")["subtype"], "error_max_budget_usd", "0.3 of the session's 0.4 are spent");
+    host.turn("/clear");
+    let result = host.turn("three");
+    assert_eq!(result["subtype"], "success", "{result}");
+    assert!((result["total_cost_usd"].as_f64().unwrap() - 0.3).abs() < 1e-9, "{result}");
+    let bill = host.turn("/cost")["result"].as_str().unwrap().to_owned();
+    assert!(bill.starts_with("Total: $0.3000\n"), "{bill}");
+    assert!(bill.contains("This run, with conversations before /clear: $0.6000"), "{bill}");
+    host.turn("/clear");
+    assert_eq!(
+        host.turn("four")["errors"],
+        json!(["Reached maximum budget ($0.61)"]),
+        "the run's limit holds"
+    );
+    host.turn("/cost");
+    host.end();
+    assert_eq!(stage.server.requests().len(), 2);
+}
+
+#[test]
+fn figures_are_told_by_model_agent_and_tool() {
+    let stage = Stage::new(&format!("{}[[turn]]\nsteps = [{{ text = 'done' }}]", reads(2)));
+    let mut host = Host::start(&stage, &[]);
+    let result = host.turn("go");
+    assert_eq!(result["agentUsage"]["main"]["costUSD"], result["total_cost_usd"]);
+    assert!(result["agentUsage"]["main"]["inputTokens"].as_u64() >= Some(200_000), "{result}");
+    assert_eq!(
+        (&result["toolUsage"]["Glob"]["calls"], &result["toolUsage"]["Glob"]["failed"]),
+        (&json!(2), &json!(0))
+    );
+    let bill = host.turn("/cost")["result"].as_str().unwrap().to_owned();
+    host.end();
+    assert!(bill.contains("agent main: $0.61") && bill.contains("Glob: 2 calls"), "{bill}");
 }

@@ -8,14 +8,14 @@ use ostler_control::{
     memory::Memory,
 };
 use ostler_engine::{
-    Handle, Limits, Origin, Recording, Snapshot, Start,
+    AutoCompact, Handle, Limits, Origin, Recording, Snapshot, Start,
     session::{Log, Stamp, State},
     spawn,
 };
 use ostler_model::{Action, Catalog, Chosen, Copy, Environment, EventStream, ModelError, Models, Provider};
 use ostler_proto::{
-    AgentEvent, Block, Command, ErrorKind, Limit, ModelRow, Request, SessionId, TurnOutcome, Wording,
-    settings::Budget,
+    AgentEvent, Block, Command, Entry, ErrorKind, Limit, ModelRow, Request, SessionEvent, SessionId,
+    StopReason, TurnOutcome, Usage, Wording, settings::Budget,
 };
 use ostler_tools::{
     Registry,
@@ -23,6 +23,7 @@ use ostler_tools::{
 };
 use std::{
     collections::BTreeMap,
+    num::NonZeroU64,
     path::PathBuf,
     sync::{
         Arc,
@@ -77,6 +78,11 @@ fn executor() -> Executor {
 
 /// Starts an agent on that model and says something to it.
 async fn converse(failure: Option<ModelError>, limits: Limits) -> (Handle, Arc<Mute>) {
+    go_on(State::default(), failure, limits).await
+}
+
+/// The same, with what was said before.
+async fn go_on(state: State, failure: Option<ModelError>, limits: Limits) -> (Handle, Arc<Mute>) {
     let mute = Arc::new(Mute { failure, asked: AtomicU32::new(0) });
     let environment = Environment::from_vars(|_| None).unwrap();
     let chosen = Chosen {
@@ -87,7 +93,7 @@ async fn converse(failure: Option<ModelError>, limits: Limits) -> (Handle, Arc<M
     };
     let handle = spawn(Start {
         id: SessionId::from("s"),
-        state: State::default(),
+        state,
         log: Log::nowhere(),
         stamp: Stamp::default(),
         models: Models::new(Catalog::new(&BTreeMap::new()), environment, PathBuf::from("/")),
@@ -155,7 +161,7 @@ async fn an_interrupt_does_not_wait_for_the_pause() {
 
 #[tokio::test(start_paused = true)]
 async fn time_runs_out_in_the_middle_of_an_answer() {
-    let budget = Budget { seconds: Some(90), ..Budget::default() };
+    let budget = Budget { seconds: NonZeroU64::new(90), ..Budget::default() };
     let began = Instant::now();
     let (mut handle, _) = converse(None, Limits { budget, ..Limits::default() }).await;
     let out = TurnOutcome::BudgetExhausted { limit: Limit::Seconds(90) };
@@ -166,4 +172,58 @@ async fn time_runs_out_in_the_middle_of_an_answer() {
     let prompt = Command::Prompt { content: vec![Block::text("more")], id: None, wording: Wording::Verbatim };
     handle.commands.send(prompt).await.unwrap();
     assert_eq!(follow(&mut handle).await.1, out);
+}
+
+/// A conversation that has outgrown any window.
+fn full() -> State {
+    let (message, model) = ("m".to_owned(), "mute".to_owned());
+    let usage = Usage { input: 1_000_000, ..Usage::default() };
+    let replied = SessionEvent::Replied {
+        message: message.clone(),
+        model: model.clone(),
+        request: None,
+        block: Block::text("said"),
+        usage,
+    };
+    let sampled = SessionEvent::Sampled {
+        message,
+        model,
+        stop: Some(StopReason::EndTurn),
+        usage,
+        cost_usd: 0.0,
+        duration_ms: 0,
+        request: None,
+    };
+    let prompted = SessionEvent::Prompted { content: vec![Block::text("say")], meta: false };
+    let mut state = State::default();
+    for (id, event) in ["1", "2", "3"].into_iter().zip([prompted, replied, sampled]) {
+        state.apply(&Entry { id: id.into(), parent: None, timestamp: "then".to_owned(), event });
+    }
+    state
+}
+
+#[tokio::test(start_paused = true)]
+async fn time_runs_out_in_the_middle_of_a_summary() {
+    let budget = Budget { seconds: NonZeroU64::new(90), ..Budget::default() };
+    let auto_compact = AutoCompact { enabled: true, window: Some(10) };
+    let began = Instant::now();
+    let (mut handle, mute) = go_on(full(), None, Limits { budget, auto_compact, ..Limits::default() }).await;
+    while !matches!(handle.events.recv().await.unwrap().event, AgentEvent::Compacting { .. }) {}
+    let out = TurnOutcome::BudgetExhausted { limit: Limit::Seconds(90) };
+    assert_eq!(follow(&mut handle).await.1, out);
+    assert_eq!((began.elapsed().as_secs(), mute.asked.load(Ordering::Relaxed)), (90, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_summary_that_fails_is_asked_for_once_more_after_a_pause() {
+    let auto_compact = AutoCompact { enabled: true, window: Some(10) };
+    let limits = Limits { auto_compact, max_retries: 0, ..Limits::default() };
+    let (mut handle, mute) = go_on(full(), Some(failure(Some(Duration::from_secs(7)))), limits).await;
+    let (pauses, outcome) = follow(&mut handle).await;
+    assert!(matches!(outcome, TurnOutcome::ApiError { status: Some(429), .. }), "{outcome:?}");
+    assert_eq!(
+        (pauses, mute.asked.load(Ordering::Relaxed)),
+        (vec![7_000], 3),
+        "two tries, then the request itself"
+    );
 }

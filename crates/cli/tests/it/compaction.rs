@@ -146,10 +146,46 @@ fn a_compaction_is_taken_back_and_what_came_later_stays() {
 }
 
 #[test]
+fn a_conversation_that_would_not_become_shorter_stays_as_it_was() {
+    let stage =
+        Stage::new("[[turn]]\nsteps = [{ text = 'hello' }]\n[[turn]]\nsteps = [{ text = 'still here' }]");
+    stage.run(&["-p", "hi"]).check_ok();
+    let said = stage.run(&["-p", "/compact", "--continue"]);
+    assert!(
+        said.check_ok().stdout.contains("stays as it was: a summary would not make it shorter"),
+        "{}",
+        said.stdout
+    );
+    assert_eq!(stage.server.requests().len(), 1, "nobody is asked for what would not help");
+    assert_eq!(stage.run(&["-p", "go on", "--continue"]).check_ok().stdout, "still here\n");
+    assert!(!std::fs::read_to_string(transcript(&stage)).unwrap().contains("compact_boundary"));
+    stage.server.assert_append_only();
+}
+
+#[test]
+fn a_summary_that_makes_it_longer_is_paid_for_and_not_used() {
+    let long = "a summary that goes on and on ".repeat(300);
+    let stage = Stage::new(&format!(
+        "[[turn]]\nsteps = [{{ text = '''{}''' }}]\n[[turn]]\nsteps = [{{ text = 'more' }}]\n[[turn]]\nusage = {{ input_tokens = 100000, output_tokens = 10 }}\nsteps = [{{ text = '''{long}''' }}]\n[[turn]]\nsteps = [{{ text = 'still here' }}]",
+        "answer ".repeat(700)
+    ));
+    stage.run(&["-p", "hi"]).check_ok();
+    stage.run(&["-p", "and?", "--continue"]).check_ok();
+    let said = stage.run(&["-p", "/compact", "--continue"]);
+    assert!(said.check_ok().stdout.contains("would not make it shorter"), "{}", said.stdout);
+    assert_eq!(stage.server.requests().len(), 3);
+    assert_eq!(stage.run(&["-p", "go on", "--continue"]).check_ok().stdout, "still here\n");
+    let kept = body(&stage, 4)["messages"].to_string();
+    assert!(kept.contains("answer answer") && !kept.contains("goes on and on"), "{kept}");
+    let bill = stage.run(&["-p", "/cost", "--continue"]);
+    assert!(bill.check_ok().stdout.contains("Whole session: $0.3"), "{}", bill.stdout);
+}
+
+#[test]
 fn only_what_is_shown_again_counts_as_read() {
     let script = r#"
         [[turn]]
-        steps = [{ call = "Read", input = { file_path = "a.txt" } }, { call = "Read", input = { file_path = "long.txt", offset = 9000, limit = 5 } }]
+        steps = [{ text = "LONG" }, { call = "Read", input = { file_path = "a.txt" } }, { call = "Read", input = { file_path = "long.txt", offset = 9000, limit = 5 } }]
         [[turn]]
         steps = [{ text = "seen" }]
         [[turn]]
@@ -163,7 +199,7 @@ fn only_what_is_shown_again_counts_as_read() {
         [[turn]]
         steps = [{ text = "{{result.gone}}" }]
     "#;
-    let stage = Stage::new(script);
+    let stage = Stage::new(&script.replace("LONG", &"word ".repeat(9_000)));
     stage
         .repo
         .write("long.txt", (1..10_000).map(|number| format!("line {number}")).collect::<Vec<_>>().join("\n"));
@@ -197,7 +233,7 @@ fn with_input(stage: &Stage, arguments: &[&str], input: &str) -> Frames {
 fn what_runs_in_the_background_is_still_known() {
     let script = r#"
         [[turn]]
-        steps = [{ call = "Bash", input = { command = "sleep 60", description = "a long nap", run_in_background = true } }]
+        steps = [{ text = "LONG" }, { call = "Bash", input = { command = "sleep 60", description = "a long nap", run_in_background = true } }]
         [[turn]]
         steps = [{ text = "started" }]
         [[turn]]
@@ -205,7 +241,7 @@ fn what_runs_in_the_background_is_still_known() {
         [[turn]]
         steps = [{ text = "on it" }]
     "#;
-    let stage = Stage::new(script);
+    let stage = Stage::new(&script.replace("LONG", &"word ".repeat(2_000)));
     let prompt =
         |text: &str| json!({"type": "user", "message": {"role": "user", "content": text}}).to_string();
     let prompts = ["start", "/compact", "go on"].map(prompt).join("\n") + "\n";
@@ -219,9 +255,11 @@ fn what_runs_in_the_background_is_still_known() {
 
 #[test]
 fn the_public_sdk_reads_on_behind_the_place() {
-    let script = "[[turn]]\nsteps = [{ text = 'A' }]\n[[turn]]\nsteps = [{ text = 'summed up' }]\n[[turn]]\nsteps = [{ text = 'B' }]";
-    let stage = Stage::new(script).with_env("CLAUDE_CODE_ENTRYPOINT", "sdk-py");
+    let texts = [&"word ".repeat(2_000), "A", "summed up", "B"];
+    let script = texts.map(|text| format!("[[turn]]\nsteps = [{{ text = '{text}' }}]\n")).concat();
+    let stage = Stage::new(&script).with_env("CLAUDE_CODE_ENTRYPOINT", "sdk-py");
     stage.run(&["-p", "first words"]).check_ok();
+    stage.run(&["-p", "and?", "--continue"]).check_ok();
     stage.run(&["-p", "/compact", "--continue"]).check_ok();
     stage.run(&["-p", "second words", "--continue"]).check_ok();
     let program = r#"

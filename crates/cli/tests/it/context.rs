@@ -31,7 +31,7 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    fn start(stage: &Stage, more: &[&str]) -> Self {
+    pub(crate) fn start(stage: &Stage, more: &[&str]) -> Self {
         let mut args = vec!["--input-format", "stream-json", "--output-format", "stream-json", "--verbose"];
         args.extend(more);
         let mut child = stage.command(&args).stdin(Stdio::piped()).spawn().unwrap();
@@ -39,12 +39,12 @@ impl Host {
         Self { child, stdin, stdout }
     }
 
-    fn say(&mut self, line: &Json) {
+    pub(crate) fn say(&mut self, line: &Json) {
         writeln!(self.stdin, "{line}").unwrap();
     }
 
     /// Reads up to the next frame of a kind.
-    fn until(&mut self, kind: &str) -> Json {
+    pub(crate) fn until(&mut self, kind: &str) -> Json {
         loop {
             let mut line = String::new();
             assert_ne!(self.stdout.read_line(&mut line).unwrap(), 0, "it ended before a {kind}");
@@ -55,18 +55,18 @@ impl Host {
         }
     }
 
-    fn turn(&mut self, text: &str) -> Json {
+    pub(crate) fn turn(&mut self, text: &str) -> Json {
         self.say(&json!({"type": "user", "message": {"role": "user", "content": text}}));
         self.until("result")
     }
 
-    fn context_usage(&mut self) -> Json {
+    pub(crate) fn context_usage(&mut self) -> Json {
         let request = json!({"subtype": "get_context_usage"});
         self.say(&json!({"type": "control_request", "request_id": "q", "request": request}));
         self.until("control_response")["response"]["response"].clone()
     }
 
-    fn end(mut self) {
+    pub(crate) fn end(mut self) {
         drop(self.stdin);
         let mut rest = Vec::new();
         std::io::Read::read_to_end(&mut self.stdout, &mut rest).unwrap();
@@ -232,7 +232,9 @@ fn what_fills_the_window_can_be_asked_in_three_ways() {
     assert_eq!(before["apiUsage"], Json::Null);
     host.turn("go");
     let usage = host.context_usage();
-    let said = host.turn("/context")["result"].as_str().unwrap().to_owned();
+    host.say(&json!({"type": "user", "message": {"role": "user", "content": "/context"}}));
+    assert_eq!(host.until("assistant")["context_usage"], usage, "programs get the figures beside the words");
+    let said = host.until("result")["result"].as_str().unwrap().to_owned();
     host.end();
     let number = |value: &Json| value.as_u64().unwrap_or_else(|| panic!("{value}"));
     let charged = number(&usage["apiUsage"]["input_tokens"])
@@ -261,6 +263,28 @@ fn what_fills_the_window_can_be_asked_in_three_ways() {
     assert_eq!(stage.run(&["context"]).check_ok().stdout, said + "\n");
     let other = parsed(&stage.run(&["context", "--json", "--model", "claude-opus-5-5"]));
     assert_eq!(other["rawMaxTokens"], 1_000_000);
+}
+
+#[test]
+fn instructions_and_the_place_of_compaction_are_in_the_account() {
+    let stage = Stage::new(TALK);
+    stage.repo.write("AGENTS.md", "Use tabs.");
+    let mut host = Host::start(&stage, &["--autocompact", "100000"]);
+    host.turn("go");
+    let usage = host.context_usage();
+    host.end();
+    let file = &usage["memoryFiles"][0];
+    assert!(file["path"].as_str().unwrap().ends_with("/AGENTS.md"), "{file}");
+    assert!(file["type"] == "Project" && file["tokens"].as_u64() > Some(0), "{file}");
+    assert_eq!(
+        (&usage["isAutoCompactEnabled"], &usage["autoCompactThreshold"]),
+        (&json!(true), &json!(70_000))
+    );
+    let shown = stage.run(&["context"]);
+    assert!(shown.check_ok().stdout.contains("AGENTS.md (Project)"), "{}", shown.stdout);
+    stage.home.write(".ostler/settings.json", r#"{"autoCompactEnabled": false}"#);
+    let never = parsed(&stage.run(&["context", "--json"]));
+    assert_eq!(never["isAutoCompactEnabled"], false);
 }
 
 #[test]

@@ -101,20 +101,21 @@ fn an_eventful_session_comes_to_the_same_over_every_api() {
 
 #[test]
 fn a_conversation_with_commands_and_compaction_comes_to_the_same() {
-    let stage = Stage::new(
-        "[[turn]]\nsteps = [{ text = 'one' }]\n[[turn]]\nsteps = [{ text = '<summary>we said one</summary>' }]\n[[turn]]\nsteps = [{ text = 'two' }]",
-    );
+    let stage = Stage::new(&format!(
+        "[[turn]]\nsteps = [{{ text = '{}' }}]\n[[turn]]\nsteps = [{{ text = 'one' }}]\n[[turn]]\nsteps = [{{ text = '<summary>we said one</summary>' }}]\n[[turn]]\nsteps = [{{ text = 'two' }}]",
+        "word ".repeat(2_000)
+    ));
     let words = ["--input-format", "stream-json", "--output-format", "stream-json", "--verbose"];
     let mut child = stage.command(&words).stdin(Stdio::piped()).spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
-    for said in ["hello", "/cost", "/compact", "/model nonsense-model", "again"] {
+    for said in ["hello", "and?", "/cost", "/compact", "/model nonsense-model", "again"] {
         let line = json!({"type": "user", "message": {"role": "user", "content": said}});
         writeln!(stdin, "{line}").unwrap();
     }
     drop(stdin);
     Done::from(child.wait_with_output().unwrap()).check_ok();
-    assert_eq!(stage.server.requests().len(), 3);
-    assert_eq!(check_same(&stage, 1), 3);
+    assert_eq!(stage.server.requests().len(), 4);
+    assert_eq!(check_same(&stage, 1), 4);
 }
 
 #[test]

@@ -251,7 +251,7 @@ impl Executor {
     pub fn new(setup: Setup) -> Self {
         let (tx, events) = mpsc::channel(256);
         let mut policy = setup.policy;
-        policy.readable.extend(setup.artifacts.iter().map(|artifacts| artifacts.folder().to_owned()));
+        policy.readable.extend(setup.artifacts.iter().map(Artifacts::folder));
         let shared = Arc::new(Shared {
             registry: setup.registry,
             host: setup.host,
@@ -307,12 +307,17 @@ impl Executor {
         self.seen_before = Some(self.shared.files.snapshot());
     }
 
-    /// The process goes on with another session: what the model has seen counts as unseen.
+    /// The process goes on with another session: what the model has seen counts as unseen, and what is kept for it
+    /// lies beside its own transcript.
     pub fn enter(&self, session: &SessionId, transcript: Option<PathBuf>) {
         self.shared.undo.enter(session.clone());
         let mut policy = self.shared.policy.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(plan) = &mut policy.plan_file {
             plan.set_file_name(format!("{session}.md"));
+        }
+        if let (Some(artifacts), Some(transcript)) = (&self.shared.artifacts, &transcript) {
+            let folder = artifacts.move_beside(transcript);
+            policy.readable.push(folder);
         }
         drop(policy);
         self.shared.files.restore(FileState::default());

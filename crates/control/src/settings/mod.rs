@@ -471,6 +471,19 @@ mod tests {
         check("{", &["settings.json:1:"]);
         check(r#"{"permissions": {"deny": ["Bash(x"]}}"#, &["settings.json", "Bash(x", "missing ')'"]);
         check(r#"{"read": {"maxLines": 0}}"#, &["key 'read.maxLines'", "nonzero"]);
+        for wrong in ["-1", "0", "0.0", "\"5\""] {
+            check(
+                &format!("{{\n \"budget\": {{\"usd\": {wrong}}}}}"),
+                &["settings.json:2:", "key 'budget.usd'"],
+            );
+        }
+        check(r#"{"budget": {"usd": -1}}"#, &["above 0"]);
+        for key in ["tokens", "seconds", "calls"] {
+            for wrong in ["0", "-1", "1.5"] {
+                let parts = ["settings.json:1:", &format!("key 'budget.{key}'")];
+                check(&format!("{{\"budget\": {{\"{key}\": {wrong}}}}}"), &parts);
+            }
+        }
         check(r#"{"permissions": {"defaultMode": "yolo"}}"#, &["permissions.defaultMode", "yolo"]);
         check(r#"{"disableAllHooks": "yes"}"#, &["key 'disableAllHooks'", "boolean"]);
         let hook = |matcher: &str, fields: &str| {

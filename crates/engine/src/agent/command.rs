@@ -1,6 +1,6 @@
 //! What the user, or a frontend for them, asks of the engine itself.
 
-use super::{Agent, Reaction, compact::Attempts};
+use super::{Agent, Reaction, compact::Attempts, limit::of_next_session};
 use crate::{
     commands::{self, Builtin, Outcome},
     context::audit::Auditor,
@@ -17,14 +17,15 @@ impl Agent {
         arguments: String,
         id: Option<EntryId>,
     ) -> Reaction {
-        let output = match (builtin.run)(self, &arguments).await? {
-            Outcome::Said(output) => output,
-            Outcome::StartOver => self.start_over(id.clone()).await?,
+        let (output, figures) = match (builtin.run)(self, &arguments).await? {
+            Outcome::Said(output) => (output, None),
+            Outcome::Counted { output, figures } => (output, Some(figures)),
+            Outcome::StartOver => (self.start_over(id.clone()).await?, None),
         };
         if let Some(turn) = &mut self.turn {
             turn.text.clone_from(&output);
         }
-        let event = SessionEvent::Commanded { name: builtin.name.to_owned(), arguments, output };
+        let event = SessionEvent::Commanded { name: builtin.name.to_owned(), arguments, output, figures };
         match id {
             Some(id) => self.parts.session.record_as(id, event).await?,
             None => self.parts.session.record(event).await?,
@@ -50,6 +51,8 @@ impl Agent {
         self.unheard.clear();
         self.auditor = Auditor::after(None);
         self.attempts = Attempts::default();
+        self.ledger.start_over();
+        self.budget = of_next_session(&self.parts.limits, &self.budget);
         self.look_up_plan();
         self.opened = false;
         self.origin = Origin::Cleared;

@@ -14,8 +14,6 @@ use ostler_proto::{
     Verdict, Why,
 };
 use serde_json::json;
-use std::collections::VecDeque;
-use tokio::sync::mpsc;
 
 /// How often in one turn hooks may keep the agent from stopping.
 const MAX_SENT_BACK: u32 = 8;
@@ -233,7 +231,7 @@ impl Agent {
             for spent in firing.runs.iter_mut().filter_map(|run| run.spent.as_mut()) {
                 // A model that can be asked once can be found again; if not, nobody knows its price.
                 if let Ok(chosen) = self.choose(&spent.model) {
-                    spent.cost_usd = self.charge_for(&chosen, spent.usage, 0);
+                    spent.cost_usd = self.charge_hooks(&chosen, spent.usage);
                 }
             }
         }
@@ -363,20 +361,6 @@ impl Agent {
     async fn show(&mut self, messages: Vec<String>) {
         for text in messages {
             self.parts.session.tell(AgentEvent::Notice { text }).await;
-        }
-    }
-}
-
-/// Waits for the user to stop the turn, or for nobody to be left who could; other commands are kept for later.
-pub(super) async fn interrupted(
-    inbox: &mut mpsc::Receiver<Command>,
-    waiting: &mut VecDeque<Command>,
-) -> Command {
-    loop {
-        match inbox.recv().await {
-            None => return Command::Interrupt,
-            Some(command) if is_interrupt(&command) => return command,
-            Some(command) => waiting.push_back(command),
         }
     }
 }

@@ -4,29 +4,38 @@
 use super::{Agent, Reaction};
 use crate::{
     budget::{Caps, Estimate, Leave, Node, Used},
-    ledger::all_tokens,
+    compaction,
+    ledger::{Payer, all_tokens},
     session::State,
     spawn::Limits,
-    tokens,
     turn::Spending,
 };
 use ostler_model::Chosen;
 use ostler_proto::{
-    AgentEvent, Block, Limit, Price, Request, Role, SessionEvent, Thinking, TurnOutcome, Usage, Why,
+    AgentEvent, Block, Limit, Price, Request, SessionEvent, Thinking, TurnOutcome, Usage, Why,
 };
-use std::time::Duration;
+use std::{num::NonZeroU64, time::Duration};
 
 /// The longest closing message, its reasoning included.
 const LONGEST_CLOSING: u64 = 4_000;
 
 /// The place of this process in the budget of its session.
 pub(super) fn of_process(limits: &Limits, state: &State) -> Node {
-    let set = limits.budget;
-    let session = Caps { usd: set.usd, tokens: set.tokens, calls: set.calls, ..Caps::default() };
     let spent = &state.spent;
     let before = Used { usd: spent.usd, tokens: spent.tokens, calls: spent.calls, ..Used::default() };
-    let time = set.seconds.map(Duration::from_secs);
-    Node::root(session, before).child(Caps { usd: limits.max_budget_usd, time, ..Caps::default() })
+    let time = limits.budget.seconds.map(|seconds| Duration::from_secs(seconds.get()));
+    of_session(limits, before).child(Caps { usd: limits.max_budget_usd, time, ..Caps::default() })
+}
+
+/// The process goes on with a session of which nothing is used yet; what it has used itself still counts.
+pub(super) fn of_next_session(limits: &Limits, process: &Node) -> Node {
+    process.moved_below(of_session(limits, Used::default()))
+}
+
+fn of_session(limits: &Limits, before: Used) -> Node {
+    let set = limits.budget;
+    let (tokens, calls) = (set.tokens.map(NonZeroU64::get), set.calls.map(NonZeroU64::get));
+    Node::root(Caps { usd: set.usd, tokens, calls, ..Caps::default() }, before)
 }
 
 impl Agent {
@@ -39,12 +48,18 @@ impl Agent {
 
     /// The time for the work is over, in the middle of it.
     pub(super) async fn on_time_over(&mut self) -> Reaction {
+        let outcome = self.time_over();
+        self.stop(outcome).await
+    }
+
+    /// How a turn ends when its time is over.
+    pub(super) fn time_over(&mut self) -> TurnOutcome {
         if let Some(turn) = &mut self.turn {
             // It would be over again and again while calls come to their end.
             turn.spending.deadline = None;
         }
         let seconds = self.budget.time_left().map_or(0, |(_, limit)| limit.as_secs());
-        self.stop(TurnOutcome::BudgetExhausted { limit: Limit::Seconds(seconds) }).await
+        TurnOutcome::BudgetExhausted { limit: Limit::Seconds(seconds) }
     }
 
     /// Says where a limit in dollars cannot be kept.
@@ -77,7 +92,7 @@ impl Agent {
             return Leave::End(TurnOutcome::Failed { message });
         }
         let node = &turn.spending.node;
-        let estimate = if node.counts_cost() { self.estimate() } else { None };
+        let estimate = if node.counts_cost() { self.estimate() } else { Estimate::default() };
         node.leave(estimate, self.parts.deck.since(turn.began))
     }
 
@@ -115,25 +130,33 @@ impl Agent {
 
     /// Books what was used and gives its price in US dollars.
     pub(super) fn charge(&mut self, usage: Usage, answers: u32) -> f64 {
-        let chosen = self.parts.chosen.clone();
-        self.charge_for(&chosen, usage, answers)
-    }
-
-    /// The same for another model than the one of the conversation.
-    pub(super) fn charge_for(&mut self, chosen: &Chosen, usage: Usage, answers: u32) -> f64 {
-        let usd = self.ledger.book(&chosen.name, &chosen.row, usage);
-        let node = self.turn.as_ref().map_or(&self.budget, |turn| &turn.spending.node);
-        node.spend(Used { usd, tokens: all_tokens(usage), answers, ..Used::default() });
+        let chosen = &self.parts.chosen;
+        let usd = self.ledger.book(Payer::Main, &chosen.name, &chosen.row, usage);
+        self.spend(Used { usd, tokens: all_tokens(usage), answers, ..Used::default() });
         usd
     }
 
-    /// What the next request would use. Nothing is known before the first answer to this conversation.
-    fn estimate(&self) -> Option<Estimate> {
+    /// Books what hooks used of a model and gives its price.
+    pub(super) fn charge_hooks(&mut self, chosen: &Chosen, usage: Usage) -> f64 {
+        let usd = self.ledger.book(Payer::Hooks, &chosen.name, &chosen.row, usage);
+        self.spend(Used { usd, tokens: all_tokens(usage), ..Used::default() });
+        usd
+    }
+
+    fn spend(&self, used: Used) {
+        self.turn.as_ref().map_or(&self.budget, |turn| &turn.spending.node).spend(used);
+    }
+
+    /// What the next request would use: what was counted last time and a guess for the rest. What was never counted
+    /// as it stands now is all guessed, and new to any cache.
+    fn estimate(&self) -> Estimate {
         let state = self.parts.session.state();
-        let context = state.spent.context?;
-        let messages = state.messages();
-        let fresh = messages.iter().rev().take_while(|message| message.role == Role::User);
-        let fresh = fresh.map(|message| tokens::of_message(message)).sum();
-        Some(Estimate::new(context.tokens, fresh, self.parts.chosen.row.price, context.cached))
+        let row = &self.parts.chosen.row;
+        if let Some(context) = state.spent.context {
+            let fresh = compaction::weight(&state.unread());
+            return Estimate::new(context.tokens, fresh, row.price, context.cached);
+        }
+        let all = self.fixed_tokens() + compaction::weight(&state.messages());
+        Estimate::new(0, all, row.price, row.cache_breakpoints)
     }
 }

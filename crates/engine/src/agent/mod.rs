@@ -507,6 +507,8 @@ impl Agent {
             api_ms: millis(turn.waited_for_model),
             usage: turn.usage,
             by_model: self.ledger.by_model.clone(),
+            by_agent: self.ledger.by_agent.clone(),
+            by_tool: self.parts.session.state().spent.by_tool.clone(),
             cost_usd: self.ledger.total_usd(),
             denials: turn.denials,
             stopped_jobs,

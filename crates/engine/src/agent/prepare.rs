@@ -63,6 +63,7 @@ impl Agent {
             tools: &self.tools,
             model: &self.parts.chosen.name,
             row: &self.parts.chosen.row,
+            auto_compact: self.parts.limits.auto_compact,
         })
     }
 

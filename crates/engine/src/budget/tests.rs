@@ -20,7 +20,7 @@ const ESTIMATE: Estimate = Estimate { usd: 0.4, tokens: 4_000, closing_usd: 0.2,
 fn check(caps: Caps, spent: Used, worked: u64, expected: &Leave) {
     let node = Node::root(caps, Used::default());
     node.spend(spent);
-    assert_eq!(&node.leave(Some(ESTIMATE), Duration::from_secs(worked)), expected, "{caps:?} {spent:?}");
+    assert_eq!(&node.leave(ESTIMATE, Duration::from_secs(worked)), expected, "{caps:?} {spent:?}");
 }
 
 #[test]
@@ -54,8 +54,8 @@ fn a_node_knows_when_to_close_and_when_to_end() {
 #[test]
 fn nothing_is_held_against_a_request_whose_price_nobody_knows() {
     let node = Node::root(Caps { usd: Some(0.001), tokens: Some(10), ..Caps::default() }, Used::default());
-    assert_eq!(node.leave(None, Duration::ZERO), Leave::Ask);
-    assert_eq!(node.leave(Some(ESTIMATE), Duration::ZERO), Leave::End(out(Limit::Usd(0.001))));
+    assert_eq!(node.leave(Estimate::default(), Duration::ZERO), Leave::Ask);
+    assert_eq!(node.leave(ESTIMATE, Duration::ZERO), Leave::End(out(Limit::Usd(0.001))));
 }
 
 #[test]
@@ -64,13 +64,25 @@ fn what_a_child_spends_its_parents_lack() {
     let run = session.child(Caps { calls: Some(1), ..Caps::default() });
     let (turn, sibling) = (run.child(Caps::default()), session.child(Caps::default()));
     turn.spend(used(1.45, 0, 1, 1));
-    assert_eq!(turn.leave(Some(ESTIMATE), Duration::ZERO), Leave::End(out(Limit::Usd(2.0))));
-    assert_eq!(sibling.leave(Some(ESTIMATE), Duration::ZERO), Leave::End(out(Limit::Usd(2.0))));
-    assert_eq!(run.leave(None, Duration::ZERO), Leave::Close(out(Limit::Calls(1))));
-    assert_eq!(sibling.leave(None, Duration::ZERO), Leave::Ask);
+    assert_eq!(turn.leave(ESTIMATE, Duration::ZERO), Leave::End(out(Limit::Usd(2.0))));
+    assert_eq!(sibling.leave(ESTIMATE, Duration::ZERO), Leave::End(out(Limit::Usd(2.0))));
+    assert_eq!(run.leave(Estimate::default(), Duration::ZERO), Leave::Close(out(Limit::Calls(1))));
+    assert_eq!(sibling.leave(Estimate::default(), Duration::ZERO), Leave::Ask);
     assert!(!turn.is_spent() && turn.counts_cost());
     sibling.spend(used(0.05, 0, 0, 0));
     assert!(turn.is_spent() && session.is_spent());
+}
+
+#[test]
+fn a_run_keeps_its_account_in_another_session() {
+    let caps = Caps { usd: Some(2.0), ..Caps::default() };
+    let run = Node::root(caps, Used::default()).child(Caps { usd: Some(3.0), ..Caps::default() });
+    run.spend(used(2.0, 0, 0, 0));
+    assert!(run.is_spent(), "the session's budget");
+    let run = run.moved_below(Node::root(caps, Used::default()));
+    assert!(!run.is_spent(), "the next session has its own");
+    run.spend(used(1.0, 0, 0, 0));
+    assert_eq!(run.leave(Estimate::default(), Duration::ZERO), Leave::End(out(Limit::Usd(3.0))));
 }
 
 #[test]
@@ -112,7 +124,7 @@ proptest! {
         let alone: Vec<Leave> = caps.iter().map(|caps| {
             let node = Node::root(*caps, Used::default());
             node.spend(spent);
-            node.leave(Some(ESTIMATE), Duration::ZERO)
+            node.leave(ESTIMATE, Duration::ZERO)
         }).collect();
         let rank = |leave: &Leave| match leave {
             Leave::Ask => 0,
@@ -121,6 +133,6 @@ proptest! {
             Leave::End(_) => 3,
         };
         let strictest = alone.iter().map(rank).max().unwrap();
-        prop_assert_eq!(rank(&tree.leave(Some(ESTIMATE), Duration::ZERO)), strictest);
+        prop_assert_eq!(rank(&tree.leave(ESTIMATE, Duration::ZERO)), strictest);
     }
 }

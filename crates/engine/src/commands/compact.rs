@@ -2,6 +2,7 @@
 
 use super::{Builtin, Outcome};
 use crate::agent::Compacted;
+use ostler_proto::TurnOutcome;
 
 pub(super) const COMPACT: Builtin = Builtin {
     name: "compact",
@@ -22,7 +23,12 @@ pub(super) const COMPACT: Builtin = Builtin {
                     "Compacted: about {before} tokens became about {after}. /compact undo takes it back."
                 ),
                 Compacted::Not(why) => format!("The conversation stays as it was: {why}."),
-                Compacted::Interrupted => "Interrupted: the conversation stays as it was.".to_owned(),
+                Compacted::Stopped(TurnOutcome::Interrupted { .. }) => {
+                    "Interrupted: the conversation stays as it was.".to_owned()
+                }
+                Compacted::Stopped(_) => {
+                    "There was no time for it: the conversation stays as it was.".to_owned()
+                }
             }))
         })
     },

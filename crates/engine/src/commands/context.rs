@@ -6,5 +6,10 @@ pub(super) const CONTEXT: Builtin = Builtin {
     name: "context",
     argument_hint: "",
     description: "Show what fills the context window, and what broke the prompt cache",
-    run: |agent, _| Box::pin(async move { Ok(Outcome::Said(agent.context_usage().to_text())) }),
+    run: |agent, _| {
+        Box::pin(async move {
+            let usage = agent.context_usage();
+            Ok(Outcome::Counted { output: usage.to_text(), figures: usage.to_json() })
+        })
+    },
 };

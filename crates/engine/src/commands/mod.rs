@@ -13,7 +13,7 @@ pub(crate) use rewind::rewind_files;
 
 use crate::{agent::Agent, session::LogError};
 use futures_util::future::BoxFuture;
-use ostler_proto::{Block, CommandInfo};
+use ostler_proto::{Block, CommandInfo, Json};
 
 /// One command.
 pub(crate) struct Builtin {
@@ -30,6 +30,8 @@ pub(crate) type Run = for<'a> fn(&'a mut Agent, &'a str) -> BoxFuture<'a, Result
 pub(crate) enum Outcome {
     /// It is done, and this is what the user reads.
     Said(String),
+    /// The same, with the figures for programs.
+    Counted { output: String, figures: Json },
     /// The conversation ends here and another begins.
     StartOver,
 }

@@ -8,7 +8,7 @@ pub(crate) mod request;
 mod show;
 mod usage;
 
-pub use usage::{ContextUsage, Picture, Share, Talk};
+pub use usage::{ContextUsage, Instructed, Picture, Share, Talk};
 
 use ostler_proto::{ModelRow, Scope, Section, ToolSpec};
 use serde::{Deserialize, Serialize};

@@ -1,6 +1,6 @@
 //! The account of the context window as people read it and as programs do. Words and shapes only; it counts nothing.
 
-use super::usage::{ContextUsage, Share, Talk};
+use super::usage::{ContextUsage, Instructed, Share, Talk};
 use ostler_proto::Json;
 use serde_json::json;
 
@@ -43,8 +43,21 @@ impl ContextUsage {
         part("Messages", self.talk.total(), self.talk.shares());
         part("Kept free for the answer", budget.reserve_output, Vec::new());
         part("Free", self.free(), Vec::new());
+        lines.extend(self.instruction_lines());
+        lines.push(match self.compacts_at {
+            Some(tokens) => format!("Compacted by itself at {} tokens", spaced(tokens)),
+            None => "Compacted only by /compact, or when a model refuses it as too long".to_owned(),
+        });
         lines.extend(self.cache_lines());
         lines.join("\n")
+    }
+
+    fn instruction_lines(&self) -> Vec<String> {
+        let line = |file: &Instructed| {
+            format!("  {} ({}): {}", file.path.display(), file.scope.as_str(), spaced(file.tokens))
+        };
+        let head = (!self.instructions.is_empty()).then(|| "Instructions, among the messages:".to_owned());
+        head.into_iter().chain(self.instructions.iter().map(line)).collect()
     }
 
     fn cache_lines(&self) -> Vec<String> {
@@ -91,7 +104,7 @@ impl ContextUsage {
                 "estCostUsd": lost.est_cost_usd,
             })
         });
-        json!({
+        let mut account = json!({
             "categories": listed,
             "totalTokens": self.total,
             "maxTokens": self.budget.usable,
@@ -99,16 +112,20 @@ impl ContextUsage {
             "percentage": self.percentage(),
             "gridRows": self.grid(&categories),
             "model": self.model,
-            "memoryFiles": [],
+            "memoryFiles": self.instructions.iter().map(memory_file).collect::<Vec<_>>(),
             "mcpTools": self.tools.iter().filter(of_server).map(server).collect::<Vec<_>>(),
             "agents": [],
-            "isAutoCompactEnabled": false,
+            "isAutoCompactEnabled": self.compacts_at.is_some(),
             "systemTools": self.tools.iter().filter(|share| !of_server(share)).map(plain).collect::<Vec<_>>(),
             "systemPromptSections": self.system.iter().map(plain).collect::<Vec<_>>(),
             "messageBreakdown": self.talk.to_json(),
             "apiUsage": self.charged,
             "cacheBreaks": breaks.collect::<Vec<_>>(),
-        })
+        });
+        if let Some(tokens) = self.compacts_at {
+            account["autoCompactThreshold"] = json!(tokens);
+        }
+        account
     }
 
     fn categories(&self) -> Vec<Category> {
@@ -195,6 +212,10 @@ impl Talk {
     }
 }
 
+fn memory_file(file: &Instructed) -> Json {
+    json!({"path": file.path, "type": file.scope.as_str(), "tokens": file.tokens})
+}
+
 fn largest_first(mut shares: Vec<Share>) -> Vec<Share> {
     shares.sort_by_key(|share| std::cmp::Reverse(share.tokens));
     shares
@@ -217,7 +238,7 @@ fn spaced(number: u64) -> String {
 mod tests {
     use super::*;
     use crate::{context::Budget, session::Lost};
-    use ostler_proto::{CacheBreak, Usage};
+    use ostler_proto::{CacheBreak, InstructionScope, Usage};
 
     fn usage() -> ContextUsage {
         ContextUsage {
@@ -237,6 +258,12 @@ mod tests {
                 bytes: 43_210,
                 est_cost_usd: 0.1234,
             }],
+            instructions: vec![Instructed {
+                path: "/p/AGENTS.md".into(),
+                scope: InstructionScope::Project,
+                tokens: 30,
+            }],
+            compacts_at: Some(700),
         }
     }
 
@@ -253,6 +280,9 @@ mod tests {
           user                             100
         Kept free for the answer           200
         Free                               500
+        Instructions, among the messages:
+          /p/AGENTS.md (Project): 30
+        Compacted by itself at 700 tokens
         Last request: 20,000 from the cache, 1,000 to the cache, 4 beside it
         Cache lost 2026-11-16T10:00:00.000Z: the system prompt changed; 43,210 bytes paid again, about $0.1234
         ");
@@ -268,6 +298,15 @@ mod tests {
         assert_eq!((count("System prompt"), count("System tools"), count("MCP tools")), (10, 4, 6));
         assert_eq!((count("Messages"), count("Free space"), count("Reserved for the answer")), (10, 50, 20));
         assert_eq!(json["mcpTools"][0]["serverName"], "docs");
+        let file = json!({"path": "/p/AGENTS.md", "type": "Project", "tokens": 30});
+        assert_eq!(json["memoryFiles"], json!([file]));
+        assert_eq!(
+            (&json["isAutoCompactEnabled"], &json["autoCompactThreshold"]),
+            (&json!(true), &json!(700))
+        );
+        let never = ContextUsage { compacts_at: None, ..usage() }.to_json();
+        assert_eq!(never["isAutoCompactEnabled"], false);
+        assert!(never.get("autoCompactThreshold").is_none());
     }
 
     #[test]

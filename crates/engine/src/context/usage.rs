@@ -3,12 +3,17 @@
 
 use super::{Budget, request::said, window};
 use crate::{
+    agent::AutoCompact,
+    compaction::Room,
     session::{Lost, State},
     tokens,
 };
-use ostler_proto::{Block, CallId, Message, ModelRow, Role, Section, ToolSpec, Usage};
+use ostler_proto::{
+    Block, CallId, Instruction, InstructionScope, Message, ModelRow, Role, Section, ToolSpec, Usage,
+};
 use std::{
     collections::{BTreeMap, HashMap},
+    path::PathBuf,
     sync::Arc,
 };
 
@@ -24,6 +29,8 @@ pub struct Picture<'a> {
     pub model: &'a str,
     /// What is known of it.
     pub row: &'a ModelRow,
+    /// When the conversation is made shorter by itself.
+    pub auto_compact: AutoCompact,
 }
 
 /// An account of the context window.
@@ -45,6 +52,21 @@ pub struct ContextUsage {
     pub charged: Option<Usage>,
     /// When the cache was lost, and why.
     pub breaks: Vec<Lost>,
+    /// Files of instructions in force; their tokens are among those of the conversation.
+    pub instructions: Vec<Instructed>,
+    /// Tokens at which the conversation is made shorter by itself, if it is.
+    pub compacts_at: Option<u64>,
+}
+
+/// A file of instructions and its tokens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Instructed {
+    /// The file.
+    pub path: PathBuf,
+    /// Whose words they are.
+    pub scope: InstructionScope,
+    /// Their tokens, guessed.
+    pub tokens: u64,
 }
 
 /// A named part and its tokens.
@@ -78,7 +100,7 @@ pub struct Talk {
 impl ContextUsage {
     /// Counts.
     pub fn of(picture: &Picture<'_>) -> Self {
-        let Picture { state, system, tools, model, row } = picture;
+        let Picture { state, system, tools, model, row, auto_compact } = picture;
         let share = |name: &str, tokens| Share { name: name.to_owned(), tokens };
         let mut usage = Self {
             model: (*model).to_owned(),
@@ -89,6 +111,8 @@ impl ContextUsage {
             talk: Talk::of(&state.messages()),
             charged: state.cache.usage,
             breaks: state.cache.breaks.clone(),
+            instructions: state.instructions.iter().map(Instructed::of).collect(),
+            compacts_at: auto_compact.enabled.then(|| Room::of(row, auto_compact.window).threshold),
         };
         let guessed = usage.sum();
         let total = state.cache.measured().map_or(guessed, |measured| measured.set_right(guessed));
@@ -131,6 +155,12 @@ impl ContextUsage {
         for part in listed.chain(kinds).chain(by_tool) {
             *part = part.saturating_mul(to).saturating_add(from / 2) / from;
         }
+    }
+}
+
+impl Instructed {
+    fn of(file: &Instruction) -> Self {
+        Self { path: file.path.clone(), scope: file.scope, tokens: file.tokens }
     }
 }
 
@@ -202,7 +232,8 @@ mod tests {
 
     fn usage(state: &State, row: &ModelRow) -> ContextUsage {
         let system = [Section::new("Character", Scope::Global, "x".repeat(400))];
-        ContextUsage::of(&Picture { state, system: &system, tools: &[], model: "m", row })
+        let auto_compact = AutoCompact::default();
+        ContextUsage::of(&Picture { state, system: &system, tools: &[], model: "m", row, auto_compact })
     }
 
     #[test]

@@ -128,7 +128,7 @@ fn shape(entry: &Entry) -> Shape {
                 ],
             )
         }
-        SessionEvent::Commanded { name, arguments, output } => Shape {
+        SessionEvent::Commanded { name, arguments, output, .. } => Shape {
             kind: "system",
             fields: vec![
                 ("subtype", json!("local_command")),

@@ -197,6 +197,15 @@ impl State {
         messages
     }
 
+    /// What was said since the model spoke last. Costs no more than what it gives.
+    pub fn unread(&self) -> Vec<Arc<Message>> {
+        if let Some(answer) = &self.answer {
+            return answer.clone().into_messages().into_iter().skip(1).map(Arc::new).collect();
+        }
+        let spoken = self.settled.iter().rposition(|message| message.role == Role::Assistant);
+        self.settled[spoken.map_or(0, |at| at + 1)..].to_vec()
+    }
+
     /// Whether these words stand in the conversation as a block of their own. Looks at all of it: for
     /// what is said rarely.
     pub fn has_said(&self, words: &Block) -> bool {

@@ -56,7 +56,11 @@ impl Player {
                     let damaged = || format!("the requests in {} do not fit together", tape.path.display());
                     last = request.apply(&last).ok_or_else(damaged)?;
                     let request = last.clone().into_bytes();
-                    exchanges.push_back(Copied { head: head.clone(), request, bytes: tape.bytes(bytes)? });
+                    exchanges.push_back(Copied {
+                        head: head.clone(),
+                        request: request.into(),
+                        bytes: tape.bytes(bytes)?,
+                    });
                 }
                 Line::Head(_)
                 | Line::Came { .. }

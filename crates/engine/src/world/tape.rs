@@ -8,6 +8,7 @@ use crate::{
     session::{Stamp, each_line_from},
     spawn::{Limits, Origin},
 };
+use bytes::Bytes;
 use ostler_model::{Copied, Head as Exchange};
 use ostler_proto::{Json, ModelRow, Section, SessionId};
 use serde::{Deserialize, Serialize};
@@ -112,7 +113,7 @@ pub(crate) struct Recorder {
     head: Option<Box<Head>>,
     waiting: Vec<u8>,
     /// The body of the last request.
-    last: Vec<u8>,
+    last: Bytes,
     entries: usize,
     state: Recording,
     /// Open as soon as there is something to write.
@@ -173,7 +174,7 @@ impl Recorder {
             name,
             head,
             waiting: Vec::new(),
-            last: Vec::new(),
+            last: Bytes::new(),
             entries: 0,
             state: Recording::On,
             tape: None,

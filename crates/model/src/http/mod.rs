@@ -6,7 +6,7 @@ pub(crate) mod failure;
 pub(crate) mod sse;
 
 use crate::{Action, Copy, EventStream, ModelError, secret::Secret, wire::Decode};
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use deadline::{on_progress, on_silence, within};
 use failure::{quote, request_id};
 use futures_util::{
@@ -88,7 +88,7 @@ impl Http {
     pub(crate) fn stream(
         self: Arc<Self>,
         target: Arc<Target>,
-        body: Vec<u8>,
+        body: Bytes,
         decode: Decode,
         copy: Copy,
     ) -> EventStream {
@@ -114,7 +114,7 @@ impl Http {
         stream::once(opened).try_flatten().map_err(move |error| explain.explain(error)).boxed()
     }
 
-    async fn send(&self, target: &Target, body: Vec<u8>) -> Result<Response, ModelError> {
+    async fn send(&self, target: &Target, body: Bytes) -> Result<Response, ModelError> {
         let place = place(&target.url);
         let request = self.client(&target.url)?.post(target.url.clone());
         let sending = request.headers(target.headers.clone()).body(body).send();

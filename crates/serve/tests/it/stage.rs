@@ -217,6 +217,8 @@ pub(crate) fn end(outcome: TurnOutcome, text: &str) -> TurnEnd {
         api_ms: 79,
         usage,
         by_model: [("big".to_owned(), spend)].into(),
+        by_agent: [].into(),
+        by_tool: [].into(),
         cost_usd: 0.0014,
         denials: Vec::new(),
         stopped_jobs: Vec::new(),

@@ -2,7 +2,10 @@
 //! the task is never lost, nothing runs twice, and the conversation is the old or the new one.
 
 use super::{FRAMES, WORK, body, carried, transcript};
-use crate::stage::{Done, Stage};
+use crate::{
+    context::Host,
+    stage::{Done, Stage},
+};
 use ostler_proto::Json;
 use serde_json::json;
 
@@ -105,7 +108,8 @@ fn an_empty_summary_leaves_what_pruning_can_do() {
 #[test]
 fn an_overlong_summary_is_cut() {
     let stage = Stage::new(&format!(
-        "{WORK}\n[[turn]]\nsteps = [{{ text = 'START {} END' }}]\n[[turn]]\nsteps = [{{ text = 'on it' }}]",
+        "{}\n[[turn]]\nsteps = [{{ text = 'START {} END' }}]\n[[turn]]\nsteps = [{{ text = 'on it' }}]",
+        WORK.replace("Looking.", &"look ".repeat(12_000)),
         "blah ".repeat(40_000)
     ));
     stage.run(&["-p", "mend it", "--allowedTools", "Bash"]).check_ok();
@@ -143,6 +147,49 @@ fn an_interrupt_leaves_the_conversation_as_it_was() {
     let (old, new) = (body(&stage, 3), body(&stage, 5));
     assert_eq!(new["messages"][2].to_string(), old["messages"][2].to_string());
     stage.server.assert_valid_histories();
+}
+
+#[test]
+fn whoever_asks_while_a_summary_is_written_is_answered() {
+    let stage = Stage::new(&format!(
+        "{WORK}\n[[turn]]\nsteps = [{{ text = 'half' }}, {{ pause_ms = 60000 }}]\n[[turn]]\nsteps = [{{ text = 'heard' }}]"
+    ));
+    stage.run(&["-p", "mend it", "--allowedTools", "Bash"]).check_ok();
+    let mut host = Host::start(&stage, &["--continue"]);
+    let user = |text: &str| json!({"type": "user", "message": {"role": "user", "content": text}});
+    let control =
+        |id: &str, request: Json| json!({"type": "control_request", "request_id": id, "request": request});
+    host.say(&user("/compact"));
+    while stage.server.requests().len() < 4 {
+        std::thread::yield_now();
+    }
+    assert!(
+        host.context_usage()["totalTokens"].as_u64() > Some(0),
+        "answered while the summary is not there"
+    );
+    host.say(&control("m", json!({"subtype": "set_permission_mode", "mode": "acceptEdits"})));
+    assert_eq!(host.until("control_response")["response"]["request_id"], "m");
+    host.say(&user("and then?"));
+    host.say(&control("i", json!({"subtype": "interrupt"})));
+    assert_eq!(host.until("control_response")["response"]["request_id"], "i");
+    let result = host.until("result");
+    assert!(result["result"].as_str().unwrap().contains("stays as it was"), "{result}");
+    assert_eq!(host.until("result")["result"], "heard", "what was said meanwhile has its turn");
+    host.end();
+    let text = std::fs::read_to_string(transcript(&stage)).unwrap();
+    assert!(text.contains("acceptEdits") && !text.contains("isCompactSummary"));
+    stage.server.assert_valid_histories();
+}
+
+#[test]
+fn a_second_try_for_a_summary_is_told() {
+    let busy = "[[turn]]\nwire = { status = 529, headers = { retry-after = '0' }, body = '{}' }\n";
+    let stage = Stage::new(&format!("{WORK}{busy}\n[[turn]]\nsteps = [{{ text = 'summed up' }}]"));
+    stage.run(&["-p", "mend it", "--allowedTools", "Bash"]).check_ok();
+    let frames = super::compacted(&stage, "/compact");
+    let retry = frames.all.iter().find(|frame| frame["subtype"] == "api_retry").unwrap();
+    assert!(retry["attempt"] == 1 && retry["error_status"] == 529, "{retry}");
+    assert!(frames.kinds().contains("compact_boundary"), "{}", frames.kinds());
 }
 
 #[test]

@@ -104,17 +104,27 @@ fn it_can_be_switched_off_and_its_window_set() {
 
 #[test]
 fn a_compaction_of_a_compaction_still_knows_the_first_words() {
-    let script = "[[turn]]\nsteps = [{ text = 'A' }]\n[[turn]]\nsteps = [{ text = 'first summary' }]\n[[turn]]\nsteps = [{ text = 'B' }]\n[[turn]]\nsteps = [{ text = 'second summary' }]\n[[turn]]\nsteps = [{ text = 'C' }]";
-    let stage = Stage::new(script);
-    for prompt in ["the very first words", "/compact", "the second words", "/compact", "the third words"] {
+    let texts = ["LONG", "A", "first summary", "LONG", "B", "second summary", "C"];
+    let script = texts.map(|text| format!("[[turn]]\nsteps = [{{ text = '{text}' }}]\n")).concat();
+    let stage = Stage::new(&script.replace("LONG", &"word ".repeat(2_000)));
+    let prompts = [
+        "the very first words",
+        "and?",
+        "/compact",
+        "the second words",
+        "and then?",
+        "/compact",
+        "the third words",
+    ];
+    for prompt in prompts {
         let arguments: Vec<&str> = ["-p", prompt]
             .into_iter()
             .chain((prompt != "the very first words").then_some("--continue"))
             .collect();
         stage.run(&arguments).check_ok();
     }
-    let carried = carried(&stage, 5);
-    for part in ["1 of 2]\nthe very first words", "2 of 2]\nthe second words", "second summary"] {
+    let carried = carried(&stage, 7);
+    for part in ["1 of 4]\nthe very first words", "3 of 4]\nthe second words", "second summary"] {
         assert!(carried.contains(part), "{part:?} in {carried}");
     }
     assert!(!carried.contains("first summary"), "one summary stands for all");

@@ -160,6 +160,25 @@ fn a_session_of_another_program_is_copied_and_its_choices_are_kept() {
 }
 
 #[test]
+fn what_is_kept_for_a_cleared_conversation_lies_beside_its_own_transcript() {
+    let print = "[[turn]]\nsteps = [{ call = 'Bash', input = { command = 'seq 1 30000' } }]\n";
+    let stage = Stage::new(&format!(
+        "{print}[[turn]]\nsteps = [{{ text = 'one' }}]\n{print}[[turn]]\nsteps = [{{ text = 'two' }}]"
+    ));
+    let mut host = crate::context::Host::start(&stage, &["--allowedTools", "Bash"]);
+    host.turn("go");
+    host.turn("/clear");
+    host.turn("go again");
+    host.end();
+    let with_results: Vec<_> = stage
+        .transcripts()
+        .into_iter()
+        .filter(|path| path.with_extension("").join("tool-results").is_dir())
+        .collect();
+    assert_eq!(with_results.len(), 2, "{:?}", stage.transcripts());
+}
+
+#[test]
 fn clear_begins_another_session() {
     let stage = Stage::new(TALK);
     let prompt =

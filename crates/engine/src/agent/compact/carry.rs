@@ -5,6 +5,7 @@ use super::{Agent, Work, summary::Summary};
 use crate::{
     compaction::{self, Contract, File, Shares, Words},
     session::shorten,
+    tokens,
 };
 use ostler_control::executor::{Recollection, Room as FileRoom};
 use ostler_proto::{Block, Compaction, Instruction, Role};
@@ -16,29 +17,42 @@ const MOST_SHOWN: usize = 5;
 const MOST_TOLD: usize = 30;
 /// How often what is carried is halved until it fits.
 const MOST_SQUEEZED: u32 = 4;
+/// Tokens of the shortest summary, and of what is said around it.
+const LEAST_SUMMARY: u64 = 300;
 /// Tokens of a last exchange that are always worth keeping.
 const LEAST_TAIL: u64 = 500;
 
 impl Agent {
     /// The whole compaction. What does not fit is halved, and halved again.
-    pub(super) async fn carry_over(&mut self, work: &Work, summary: Summary) -> Compaction {
+    pub(super) async fn carry_over(&mut self, work: &Work, summary: &Summary) -> Compaction {
         let mut squeezed = 0;
+        let goal = work.room.comfortable().min(work.now().saturating_sub(1));
         loop {
             let shares = work.room.shares(work.fixed, squeezed);
-            let compaction = self.carried(work, &summary, shares).await;
+            let compaction = self.carried(work, summary, shares).await;
             let pruned = shorten::pruned(&work.messages, &compaction);
             let after = work.would_be(&shorten::carried(pruned, &compaction));
-            if after <= work.room.comfortable() || squeezed == MOST_SQUEEZED {
+            if after <= goal || squeezed == MOST_SQUEEZED {
                 return Compaction {
                     post_tokens: after,
                     model: self.parts.chosen.name.clone(),
-                    usage: summary.usage,
-                    cost_usd: summary.cost_usd,
+                    usage: summary.paid.usage,
+                    cost_usd: summary.paid.cost_usd,
                     ..compaction
                 };
             }
             squeezed += 1;
         }
+    }
+
+    /// Tokens that the context could not come below with a summary, however short.
+    pub(super) fn least(&self, work: &Work) -> u64 {
+        let shares = work.room.shares(work.fixed, 0);
+        let state = self.parts.session.state();
+        let said: u64 = state.remembered.said.iter().map(|said| tokens::of_text(&said.text)).sum();
+        let standing: u64 = state.instructions.iter().map(|file| file.tokens).sum();
+        let tail = &work.messages[work.messages.len() - work.survey.kept..];
+        work.would_be(tail) + said.min(shares.said) + standing.min(shares.instructions) + LEAST_SUMMARY
     }
 
     async fn carried(&mut self, work: &Work, summary: &Summary, shares: Shares) -> Compaction {

@@ -7,6 +7,7 @@ mod summary;
 
 use super::{Agent, Reaction, hook::Heard, millis};
 use crate::{
+    budget::Leave,
     compaction::{self, Cut, Futile, Room, Survey},
     session::{LogError, shorten},
     tokens,
@@ -47,8 +48,8 @@ pub(crate) enum Outcome {
     Shorter { before: u64, after: u64 },
     /// It stays as it was, for this reason.
     Not(String),
-    /// The user did not want to wait for it; it stays as it was.
-    Interrupted,
+    /// There was no time for it, or no wish; it stays as it was, and so the turn ends.
+    Stopped(TurnOutcome),
 }
 
 /// Why a conversation is made shorter.
@@ -92,10 +93,14 @@ impl Agent {
             None if self.is_nearly_full(fill) => Cause::NearlyFull,
             None => return Ok(None),
         };
+        // What is left is kept for a closing message, which needs no room.
+        if let Leave::Close(outcome) = self.leave() {
+            return Ok((cause == Cause::Refused).then_some(outcome));
+        }
         self.attempts.reacted |= cause == Cause::Refused;
         match (self.compact(cause, String::new()).await?, refused) {
             (Outcome::Shorter { .. }, _) => Ok(None),
-            (Outcome::Interrupted, _) => Ok(Some(TurnOutcome::Interrupted { during_tools: false })),
+            (Outcome::Stopped(outcome), _) => Ok(Some(outcome)),
             (Outcome::Not(why), Some(error)) => Ok(Some(too_long(&error, &why))),
             (Outcome::Not(_), None) => {
                 self.attempts.in_vain_at = Some(fill);
@@ -141,15 +146,14 @@ impl Agent {
     /// Tokens of the context: what the API counted, and a guess for what came since.
     fn fill(&self) -> u64 {
         let state = self.parts.session.state();
-        let messages = state.messages();
-        let Some(measured) = state.remembered.measured else {
-            return self.fixed_tokens() + compaction::weight(&messages);
-        };
-        let spoken = messages.iter().rposition(|message| message.role == Role::Assistant);
-        measured + compaction::weight(&messages[spoken.map_or(0, |at| at + 1)..])
+        match state.remembered.measured {
+            Some(measured) => measured + compaction::weight(&state.unread()),
+            None => self.fixed_tokens() + compaction::weight(&state.messages()),
+        }
     }
 
-    fn fixed_tokens(&self) -> u64 {
+    /// Tokens of tools and system prompt, guessed.
+    pub(super) fn fixed_tokens(&self) -> u64 {
         let system: u64 = self.parts.system.iter().map(|section| tokens::of_text(&section.text)).sum();
         system + self.tools.iter().map(tokens::of_tool).sum::<u64>()
     }
@@ -166,22 +170,42 @@ impl Agent {
         };
         self.parts.session.tell(AgentEvent::Compacting { trigger: cause.trigger() }).await;
         let work = self.look_through(cause, focus, began);
+        if cause == Cause::Told
+            && let Some(why) = self.is_pointless(&work)
+        {
+            return Ok(self.stay(&why).await);
+        }
         if cause != Cause::Told && work.pruned_to() <= work.room.comfortable() {
             return self.prune(&work).await;
         }
-        let summary = match self.summarise(&work).await {
+        let summary = match self.summarise(&work).await? {
             Got::Summary(summary) => summary,
             Got::Nothing(futile) => return self.go_without_summary(&work, &futile).await,
-            Got::Interrupted => {
-                self.stay("interrupted").await;
-                return Ok(Outcome::Interrupted);
+            Got::Stopped(outcome) => {
+                self.stay("it was stopped").await;
+                return Ok(Outcome::Stopped(outcome));
             }
         };
-        let words = summary.words.clone();
-        let compaction = self.carry_over(&work, summary).await;
+        let compaction = self.carry_over(&work, &summary).await;
+        if cause == Cause::Told && compaction.post_tokens >= work.now() {
+            let why = no_shorter(work.now(), compaction.post_tokens);
+            self.drop_summary(&why, summary.paid).await?;
+            // What would have been shown again was not.
+            self.parts.executor.forget_all_seen();
+            return Ok(self.stay(&why).await);
+        }
         let outcome = self.record_compaction(compaction, work.began).await?;
-        self.hooks_after_compaction(cause.trigger(), &words).await?;
+        self.hooks_after_compaction(cause.trigger(), &summary.words).await?;
         Ok(outcome)
+    }
+
+    /// Why a summary would be paid for in vain, if it would.
+    fn is_pointless(&self, work: &Work) -> Option<String> {
+        let least = self.least(work);
+        match self.leave() {
+            Leave::Close(_) | Leave::End(_) => Some("the budget leaves nothing for a summary".to_owned()),
+            Leave::Ask | Leave::AskLast(_) => (least >= work.now()).then(|| no_shorter(work.now(), least)),
+        }
     }
 
     fn look_through(&self, cause: Cause, focus: String, began: Moment) -> Work {
@@ -254,7 +278,7 @@ impl Agent {
     ) -> Result<Result<String, Outcome>, LogError> {
         let occasion = Occasion::pre_compact(trigger.as_str(), &focus);
         let Heard::Word(fired) = self.ask_hooks(&occasion).await? else {
-            return Ok(Err(Outcome::Interrupted));
+            return Ok(Err(Outcome::Stopped(TurnOutcome::Interrupted { during_tools: false })));
         };
         if let Some(reason) = fired.block.or(fired.stop) {
             let why = format!("a hook forbids it: {}", plain(&reason));
@@ -320,6 +344,11 @@ impl Work {
         self.would_be(&self.pruned())
     }
 
+    /// What the context is, by the measure of what it would be.
+    fn now(&self) -> u64 {
+        self.would_be(&self.messages)
+    }
+
     /// What the context would be with these messages, by the measure of what it is.
     fn would_be(&self, messages: &[Arc<Message>]) -> u64 {
         let guessed = self.fixed + compaction::weight(&self.messages);
@@ -328,6 +357,10 @@ impl Work {
         let wanted = self.fixed + compaction::weight(messages);
         u64::try_from(u128::from(wanted) * u128::from(real) / u128::from(guessed.max(1))).unwrap_or(u64::MAX)
     }
+}
+
+fn no_shorter(before: u64, after: u64) -> String {
+    format!("a summary would not make it shorter (about {before} tokens now, about {after} with it)")
 }
 
 fn too_long(error: &ModelError, why: &str) -> TurnOutcome {

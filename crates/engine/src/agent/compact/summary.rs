@@ -3,31 +3,32 @@
 
 use super::{Agent, Work};
 use crate::{
-    agent::{hook::interrupted, queue::is_interrupt, recover::ended_early},
+    agent::{Input, millis, queue::is_interrupt, recover::ended_early},
     compaction::{self, Futile},
     reply::{Reply, Whole},
     retry,
-    session::shorten,
+    session::{LogError, shorten},
+    turn::{Answer, Answering, Next, Phase},
     world::model,
 };
-use futures_util::StreamExt;
-use ostler_model::{Action, EventStream, ModelError};
-use ostler_proto::{Block, Command, Compaction, Message, ModelEvent, Request, Role, StopReason, Usage};
-use serde::{Deserialize, Serialize};
+use ostler_model::{Action, ModelError};
+use ostler_proto::{
+    AgentEvent, Block, Command, Compaction, Message, ModelEvent, Request, Role, SessionEvent, StopReason,
+    TurnOutcome, Usage,
+};
 use std::{sync::Arc, time::Duration};
 
 /// After so many tries that came to nothing there is no further one.
 const MOST_TRIES: u32 = 2;
 /// Tokens of the longest answer that is asked for; reasoning may be part of it.
 const LONGEST_ANSWER: u64 = 20_000;
-/// What the tape calls it.
-const SUMMARY: &str = "a summary";
 
 /// What came of asking.
 pub(super) enum Got {
     Summary(Summary),
     Nothing(Futile),
-    Interrupted,
+    /// There was no time for it, or no wish: how the turn ends.
+    Stopped(TurnOutcome),
 }
 
 /// A summary and what it took.
@@ -36,49 +37,74 @@ pub(super) struct Summary {
     pub(super) words: String,
     /// As the model will read it.
     pub(super) marked: String,
-    /// Of all tries.
+    pub(super) paid: Paid,
+}
+
+/// What all tries cost.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) struct Paid {
     pub(super) usage: Usage,
     pub(super) cost_usd: f64,
 }
 
-/// What came while a summary was listened to.
-#[derive(Default, Serialize, Deserialize)]
-struct Heard {
-    /// Commands for later.
-    arrived: Vec<Command>,
-    /// The one that ended it.
-    interrupt: Option<Command>,
-    /// What broke it off.
-    error: Option<ModelError>,
+/// One answer, taken for its text alone.
+#[derive(Default)]
+struct Hearing {
+    reply: Reply,
+    text: String,
+    /// Bytes of text that came, and how many of them are of use.
+    heard: usize,
+    most: usize,
 }
 
-/// One answer, taken for its text alone.
-struct Answer {
-    reply: Reply,
-    text: Result<String, ModelError>,
+/// How listening to an answer ended.
+enum Ending {
+    /// There is no more of it, or none that is of use.
+    Over,
+    Broken(ModelError),
+    Stopped(TurnOutcome),
 }
 
 impl Agent {
-    pub(super) async fn summarise(&mut self, work: &Work) -> Got {
+    pub(super) async fn summarise(&mut self, work: &Work) -> Result<Got, LogError> {
         let tokens = work.room.shares(work.fixed, 0).summary;
-        let (mut usage, mut cost_usd) = (Usage::default(), 0.0);
-        let (mut futile, mut pause) = (Futile::Empty, Duration::ZERO);
+        let (mut paid, mut futile, mut pause) = (Paid::default(), Futile::Empty, Duration::ZERO);
         for attempt in 1..=MOST_TRIES {
             let request = self.summary_request(work, attempt, tokens);
-            let Some(answer) = self.listen_to(request, pause, compaction::longest_summary(tokens)).await
-            else {
-                return Got::Interrupted;
-            };
-            cost_usd += self.charge(answer.reply.usage, 0);
-            usage.add(answer.reply.usage);
-            pause = pause_after(&answer, attempt, self.parts.limits.retry_base, self.parts.deck.chance());
-            futile = match take(answer, tokens) {
-                Ok((words, marked)) => return Got::Summary(Summary { words, marked, usage, cost_usd }),
-                Err(futile) => futile,
+            let mut hearing = Hearing { most: compaction::longest_summary(tokens), ..Hearing::default() };
+            let ending = self.listen_to(request, pause, &mut hearing).await?;
+            paid.cost_usd += self.charge(hearing.reply.usage, 0);
+            paid.usage.add(hearing.reply.usage);
+            futile = match ending {
+                Ending::Stopped(outcome) => {
+                    self.drop_summary("it was stopped", paid).await?;
+                    return Ok(Got::Stopped(outcome));
+                }
+                Ending::Broken(error) => {
+                    pause = self.pause_after(&error, attempt).await;
+                    Futile::Failed(error.message)
+                }
+                Ending::Over => match hearing.summary(tokens) {
+                    Ok((words, marked)) => return Ok(Got::Summary(Summary { words, marked, paid })),
+                    Err(futile) => futile,
+                },
             };
             tracing::warn!(attempt, %futile, "no summary");
         }
-        Got::Nothing(futile)
+        self.drop_summary(&futile.to_string(), paid).await?;
+        Ok(Got::Nothing(futile))
+    }
+
+    /// Records what was paid for a summary that counts for nothing.
+    pub(super) async fn drop_summary(&mut self, reason: &str, paid: Paid) -> Result<(), LogError> {
+        let Paid { usage, cost_usd } = paid;
+        if usage != Usage::default() {
+            let reason = format!("a summary: {reason}");
+            let partial = String::new();
+            let event = SessionEvent::Dropped { message: None, reason, partial, usage, cost_usd };
+            self.parts.session.record(event).await?;
+        }
+        Ok(())
     }
 
     /// The conversation as it was last sent, which is cached, and a last word; or as much of it as surely fits.
@@ -96,73 +122,111 @@ impl Agent {
         Request { messages, max_output_tokens, ..request }
     }
 
-    /// Listens to an answer and to the inbox; nothing when the user would rather not wait.
-    async fn listen_to(&mut self, request: Request, pause: Duration, most: usize) -> Option<Answer> {
-        if let Some(place) = self.waiting.iter().position(is_interrupt)
-            && let Some(command) = self.waiting.remove(place)
-        {
-            self.acknowledge(command).await;
-            return None;
-        }
+    /// Listens to an answer after a pause, and meanwhile to everybody else: whoever asks is answered, and whoever
+    /// would rather not wait is heeded. What is said to the model waits its turn.
+    async fn listen_to(
+        &mut self,
+        request: Request,
+        pause: Duration,
+        hearing: &mut Hearing,
+    ) -> Result<Ending, LogError> {
+        let (mut request, mut later) = (Some(request), Vec::new());
         let began = self.parts.deck.now();
-        let stream = model::stream(&self.parts.deck, &self.parts.chosen, request);
-        let heard = if self.parts.deck.is_replaying() {
-            self.hear_again(stream, most).await
-        } else {
-            self.hear_out(stream, pause, most).await
+        self.wait_in(Phase::Waiting(Box::pin(tokio::time::sleep(pause))));
+        let ending = loop {
+            match self.next_input().await {
+                Input::PauseOver => {
+                    let Some(request) = request.take() else { continue };
+                    let stream = model::stream(&self.parts.deck, &self.parts.chosen, request);
+                    let answer = Answer::new(self.parts.deck.now());
+                    self.wait_in(Phase::Answering(Box::new(Answering { stream, answer })));
+                }
+                Input::Model(item) => {
+                    if let Some(ending) = hearing.take(item) {
+                        break ending;
+                    }
+                }
+                Input::TimeOver => break Ending::Stopped(self.time_over()),
+                Input::FrontendGone => {
+                    self.queue.clear();
+                    break Ending::Stopped(self.interrupted());
+                }
+                Input::Command(command) if is_interrupt(&command) => {
+                    self.acknowledge(command).await;
+                    break Ending::Stopped(self.interrupted());
+                }
+                // The model that was asked is the one that answers.
+                Input::Command(command @ Command::SetModel(_)) => later.push(command),
+                Input::Command(command) => Box::pin(self.on_command(command)).await?,
+                Input::Tools(event) => Box::pin(self.on_tools(event)).await?,
+            }
         };
+        self.waiting.extend(later);
+        self.wait_in(Phase::Draining { then: Next::Request });
         if let Some(turn) = &mut self.turn {
             turn.waited_for_model += self.parts.deck.since(began);
         }
-        match heard {
-            Ok(answer) => Some(answer),
-            Err(command) => {
-                self.acknowledge(command).await;
-                None
-            }
+        Ok(ending)
+    }
+
+    fn wait_in(&mut self, phase: Phase) {
+        if let Some(turn) = &mut self.turn {
+            turn.phase = phase;
         }
     }
 
-    async fn hear_out(
-        &mut self,
-        stream: EventStream,
-        pause: Duration,
-        most: usize,
-    ) -> Result<Answer, Command> {
-        let waiting = self.waiting.len();
-        let answer = async {
-            tokio::time::sleep(pause).await;
-            listen(stream, most).await
+    /// How long to wait before trying again, where that helps; said to whoever watches.
+    async fn pause_after(&mut self, error: &ModelError, attempt: u32) -> Duration {
+        if attempt == MOST_TRIES {
+            return Duration::ZERO;
+        }
+        let pause = match error.action {
+            Action::Retry { after } => {
+                retry::delay(attempt, self.parts.limits.retry_base, after, self.parts.deck.chance())
+            }
+            Action::Compact | Action::LogIn | Action::GiveUp => Duration::ZERO,
         };
-        let heard = tokio::select! {
-            biased;
-            answer = answer => Ok(answer),
-            command = interrupted(&mut self.parts.inbox, &mut self.waiting) => Err(command),
+        let event = AgentEvent::Retrying {
+            attempt,
+            max_attempts: MOST_TRIES - 1,
+            delay_ms: millis(pause),
+            status: error.status,
+            kind: error.kind,
+            message: format!("no summary: {}", error.message),
         };
-        let _written = self.parts.deck.gave(
-            SUMMARY,
-            Heard {
-                arrived: self.waiting.iter().skip(waiting).cloned().collect(),
-                interrupt: heard.as_ref().err().cloned(),
-                error: heard.as_ref().ok().and_then(|answer| answer.text.as_ref().err().cloned()),
-            },
-        );
-        heard
+        self.parts.session.tell(event).await;
+        pause
+    }
+}
+
+impl Hearing {
+    /// Takes in a piece, and no more of it all than is of use. Gives how it ended, once it has.
+    fn take(&mut self, item: Option<Result<ModelEvent, ModelError>>) -> Option<Ending> {
+        let event = match item {
+            Some(Ok(event)) => event,
+            Some(Err(error)) => return Some(Ending::Broken(error)),
+            None => return Some(Ending::Broken(ended_early())),
+        };
+        if let ModelEvent::TextDelta { text, .. } = &event {
+            self.heard += text.len();
+        }
+        if let Some(Whole::Block(Block::Text(words))) = self.reply.apply(&event) {
+            self.text.push_str(&words);
+        }
+        let is_too_long = self.heard > self.most.saturating_mul(2);
+        if is_too_long {
+            self.text.push_str(&self.reply.partial_text());
+        }
+        (is_too_long || matches!(event, ModelEvent::Done { .. })).then_some(Ending::Over)
     }
 
-    /// The same from a tape.
-    async fn hear_again(&mut self, stream: EventStream, most: usize) -> Result<Answer, Command> {
-        let heard = self.parts.deck.again(SUMMARY, Heard::default());
-        self.waiting.extend(heard.arrived);
-        match (heard.interrupt, heard.error) {
-            (Some(command), _) => Err(command),
-            (None, Some(error)) => {
-                // What broke the answer is not among its bytes.
-                let answer = listen(stream, most).await;
-                Ok(Answer { text: Err(error), ..answer })
-            }
-            (None, None) => Ok(listen(stream, most).await),
+    /// The words of a summary, plain and marked.
+    fn summary(self, tokens: u64) -> Result<(String, String), Futile> {
+        if self.reply.stop == Some(StopReason::Refusal) {
+            return Err(Futile::Failed("it refused".to_owned()));
         }
+        let marked = compaction::take(&self.text, tokens)?;
+        Ok((self.text, marked))
     }
 }
 
@@ -185,45 +249,4 @@ impl Work {
         };
         shorten::carried(shorten::pruned(&pruned, &compaction), &compaction)
     }
-}
-
-/// Takes in the text of an answer, and no more of it than is of use.
-async fn listen(mut stream: EventStream, most: usize) -> Answer {
-    let (mut reply, mut text, mut heard) = (Reply::default(), String::new(), 0);
-    loop {
-        let event = match stream.next().await {
-            Some(Ok(event)) => event,
-            Some(Err(error)) => return Answer { reply, text: Err(error) },
-            None => return Answer { reply, text: Err(ended_early()) },
-        };
-        if let ModelEvent::TextDelta { text, .. } = &event {
-            heard += text.len();
-        }
-        if let Some(Whole::Block(Block::Text(words))) = reply.apply(&event) {
-            text.push_str(&words);
-        }
-        let is_too_long = heard > most.saturating_mul(2);
-        if is_too_long {
-            text.push_str(&reply.partial_text());
-        }
-        if is_too_long || matches!(event, ModelEvent::Done { .. }) {
-            return Answer { reply, text: Ok(text) };
-        }
-    }
-}
-
-/// The words of a summary, plain and marked.
-fn take(answer: Answer, tokens: u64) -> Result<(String, String), Futile> {
-    if answer.reply.stop == Some(StopReason::Refusal) {
-        return Err(Futile::Failed("it refused".to_owned()));
-    }
-    let words = answer.text.map_err(|error| Futile::Failed(error.message))?;
-    let marked = compaction::take(&words, tokens)?;
-    Ok((words, marked))
-}
-
-/// How long to wait before trying again, where that helps.
-fn pause_after(answer: &Answer, attempt: u32, base: Duration, chance: f64) -> Duration {
-    let Err(ModelError { action: Action::Retry { after }, .. }) = &answer.text else { return Duration::ZERO };
-    retry::delay(attempt, base, *after, chance)
 }

@@ -178,7 +178,8 @@ impl Said {
 /// known by how we begin them.
 fn is_beside_the_point(line: &str) -> bool {
     let Some(event) = line.strip_prefix(r#"{"type":"ostler","v":1,"data":{"event":""#) else { return false };
-    event.starts_with("hooked\"")
+    // What hooks asked a model was paid for, and counts.
+    event.starts_with("hooked\"") && !event.contains(r#""spent":{"#)
 }
 
 pub(super) fn parse<'a, T: Deserialize<'a>>(value: &'a RawValue) -> Result<T, String> {

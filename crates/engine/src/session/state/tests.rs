@@ -315,6 +315,11 @@ fn any_event() -> impl Strategy<Value = SessionEvent> {
 proptest! {
     #[test]
     fn any_order_of_events_folds_to_a_valid_conversation(events in prop::collection::vec(any_event(), 0..24)) {
-        fold(events);
+        let state = fold(events);
+        let (all, unread) = (state.messages(), state.unread());
+        prop_assert!(unread.iter().all(|message| message.role == Role::User));
+        prop_assert_eq!(&all[all.len() - unread.len()..], &unread[..]);
+        let spoken = all.len().checked_sub(unread.len() + 1).map(|before| all[before].role);
+        prop_assert!(spoken.is_none_or(|role| role == Role::Assistant));
     }
 }

@@ -1,14 +1,18 @@
 //! A request as the Messages API wants it. What changes most comes last, so that consecutive
-//! requests share their beginning byte for byte; history is borrowed, never copied.
+//! requests share their beginning byte for byte; what was written for the last one is not written again.
 
 use super::LONGEST_NAME;
-use crate::{tool_name::wire_name, wire::to_bytes};
-use ostler_proto::{Block, Effort, Json, ModelRow, Reasoning, Request, Role, Source, Thinking};
+use crate::{
+    tool_name::wire_name,
+    written::{Said, Written, item_bytes},
+};
+use ostler_proto::{Block, Effort, Json, Message, ModelRow, Reasoning, Request, Role, Source, Thinking};
 use serde::Serialize;
 use std::borrow::Cow;
 
+/// All of a body but the conversation.
 #[derive(Serialize)]
-struct Body<'a> {
+struct Head<'a> {
     model: &'a str,
     max_tokens: u64,
     stream: bool,
@@ -22,7 +26,6 @@ struct Body<'a> {
     tools: Vec<Tool<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     system: Vec<Part<'a>>,
-    messages: Vec<Turn<'a>>,
 }
 
 #[derive(Serialize)]
@@ -122,13 +125,15 @@ const LOOK_BACK: usize = 20;
 const LEAST_BUDGET: u64 = 1024;
 
 /// The body of a request.
-pub(in crate::anthropic) fn encode(request: &Request, row: &ModelRow) -> Vec<u8> {
-    let mut messages: Vec<Turn> = request.messages.iter().filter_map(|message| turn(message, row)).collect();
-    if row.cache_breakpoints {
-        mark_conversation(&mut messages);
-    }
+pub(in crate::anthropic) fn encode(request: &Request, row: &ModelRow, written: &mut Written) -> Vec<u8> {
+    written.follow(&request.messages, |message, page| {
+        if let Some(turn) = turn(message, row) {
+            page.add(&turn, turn.content.len());
+        }
+    });
+    let marked = if row.cache_breakpoints { marked(written, row) } else { Vec::new() };
     let system = system(request, row);
-    let body = Body {
+    let head = Head {
         model: row.name.as_deref().unwrap_or(&request.model),
         max_tokens: request.max_output_tokens,
         stream: true,
@@ -138,9 +143,8 @@ pub(in crate::anthropic) fn encode(request: &Request, row: &ModelRow) -> Vec<u8>
             .then_some(ToolChoice { r#type: "auto", disable_parallel_tool_use: true }),
         tools: tools(request, row, &system),
         system,
-        messages,
     };
-    to_bytes(&body)
+    written.body(&head, "messages", &[], &marked)
 }
 
 fn tool(spec: &ostler_proto::ToolSpec) -> Tool<'_> {
@@ -208,7 +212,7 @@ fn output_config(request: &Request, row: &ModelRow) -> Option<OutputConfig> {
 }
 
 /// A message, or nothing if nothing of it can be sent: the API refuses empty ones.
-fn turn<'a>(message: &'a ostler_proto::Message, row: &ModelRow) -> Option<Turn<'a>> {
+fn turn<'a>(message: &'a Message, row: &ModelRow) -> Option<Turn<'a>> {
     let is_result = |block: &&Block| matches!(block, Block::ToolResult(_));
     let results = message.content.iter().filter(is_result);
     let rest = message.content.iter().filter(|block| !is_result(block));
@@ -253,19 +257,22 @@ fn is_known(value: &Json) -> bool {
     }
 }
 
-/// Marks the end of the user's side. Every request ends with it, so the mark of the last request stood where the
-/// user's side ended before; behind a very long answer it is set again, or the cache would not be found.
-fn mark_conversation(messages: &mut [Turn]) {
-    let users = messages.iter().enumerate().filter(|(_, turn)| turn.role == Role::User);
-    let places: Vec<usize> = users.map(|(place, _)| place).collect();
-    let [.., last] = places[..] else { return };
-    mark(&mut messages[last]);
-    if let [.., before, _] = places[..] {
-        let new_blocks: usize = messages[before + 1..=last].iter().map(|turn| turn.content.len()).sum();
-        if new_blocks + 1 >= LOOK_BACK {
-            mark(&mut messages[before]);
-        }
-    }
+/// The messages with a mark, and where they stand. Every request ends with the user's side, so that the mark of the
+/// last request stood where that side ended before; behind a very long answer it is set again, or the cache would not
+/// be found.
+fn marked(written: &Written, row: &ModelRow) -> Vec<(usize, Vec<u8>)> {
+    let mut users = written.latest_first().filter(|said| said.message.role == Role::User);
+    let (last, before) = (users.next(), users.next());
+    let is_far = |before: &Said| {
+        let since = written.latest_first().take_while(|said| said.place > before.place);
+        since.map(|said| said.blocks).sum::<usize>() + 1 >= LOOK_BACK
+    };
+    let marked = |said: Said| {
+        let mut turn = turn(said.message, row)?;
+        mark(&mut turn);
+        Some((said.place, item_bytes(&turn)))
+    };
+    before.filter(is_far).into_iter().chain(last).filter_map(marked).collect()
 }
 
 /// Marks the last part of a message that can be marked.

@@ -4,14 +4,15 @@
 use crate::{
     openai::{DataUrl, LONGEST_NAME, UserParts, effort},
     tool_name::wire_name,
-    wire::to_bytes,
+    written::{Written, item_bytes},
 };
 use ostler_proto::{Block, Effort, Json, Message, ModelRow, Request, Role, Source, ToolCall, ToolSpec};
 use serde::Serialize;
 use std::borrow::Cow;
 
+/// All of a body but the conversation.
 #[derive(Serialize)]
-struct Body<'a> {
+struct Head<'a> {
     model: &'a str,
     stream: bool,
     stream_options: StreamOptions,
@@ -22,7 +23,6 @@ struct Body<'a> {
     parallel_tool_calls: Option<bool>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tools: Vec<Tool<'a>>,
-    messages: Vec<Turn<'a>>,
 }
 
 #[derive(Serialize)]
@@ -103,8 +103,13 @@ struct CallFunction<'a> {
 }
 
 /// The body of a request.
-pub(in crate::openai_chat) fn encode(request: &Request, row: &ModelRow) -> Vec<u8> {
-    let body = Body {
+pub(in crate::openai_chat) fn encode(request: &Request, row: &ModelRow, written: &mut Written) -> Vec<u8> {
+    written.follow(&request.messages, |message, page| {
+        for turn in turns(message, row) {
+            page.add(&turn, 1);
+        }
+    });
+    let head = Head {
         model: row.name.as_deref().unwrap_or(&request.model),
         stream: true,
         stream_options: StreamOptions { include_usage: true },
@@ -112,9 +117,9 @@ pub(in crate::openai_chat) fn encode(request: &Request, row: &ModelRow) -> Vec<u
         reasoning_effort: effort(request, row),
         parallel_tool_calls: (!row.parallel_calls && !request.tools.is_empty()).then_some(false),
         tools: request.tools.iter().map(tool).collect(),
-        messages: system(request).into_iter().chain(conversation(request, row)).collect(),
     };
-    to_bytes(&body)
+    let system = system(request).map(|turn| item_bytes(&turn)).unwrap_or_default();
+    written.body(&head, "messages", &system, &[])
 }
 
 fn tool(spec: &ToolSpec) -> Tool<'_> {
@@ -132,11 +137,11 @@ fn system(request: &Request) -> Option<Turn<'_>> {
     (!content.is_empty()).then_some(Turn::System { content })
 }
 
-fn conversation<'a>(request: &'a Request, row: &ModelRow) -> impl Iterator<Item = Turn<'a>> {
-    request.messages.iter().flat_map(|message| match message.role {
+fn turns<'a>(message: &'a Message, row: &ModelRow) -> Vec<Turn<'a>> {
+    match message.role {
         Role::User => user_turns(message, row),
         Role::Assistant => assistant_turn(message).into_iter().collect(),
-    })
+    }
 }
 
 fn user_turns<'a>(message: &'a Message, row: &ModelRow) -> Vec<Turn<'a>> {

@@ -4,14 +4,15 @@
 use crate::{
     openai::{DataUrl, LONGEST_NAME, UserParts, effort},
     tool_name::wire_name,
-    wire::to_bytes,
+    written::Written,
 };
 use ostler_proto::{Block, Effort, Json, Message, ModelRow, Request, Role, Source, Thinking, ToolSpec};
 use serde::Serialize;
 use std::borrow::Cow;
 
+/// All of a body but the conversation.
 #[derive(Serialize)]
-struct Body<'a> {
+struct Head<'a> {
     model: &'a str,
     stream: bool,
     store: bool,
@@ -26,7 +27,6 @@ struct Body<'a> {
     tools: Vec<Tool<'a>>,
     #[serde(skip_serializing_if = "String::is_empty")]
     instructions: String,
-    input: Vec<Item<'a>>,
 }
 
 #[derive(Serialize)]
@@ -83,9 +83,22 @@ enum File<'a> {
 }
 
 /// The body of a request.
-pub(in crate::openai_responses) fn encode(request: &Request, row: &ModelRow) -> Vec<u8> {
+pub(in crate::openai_responses) fn encode(
+    request: &Request,
+    row: &ModelRow,
+    written: &mut Written,
+) -> Vec<u8> {
+    written.follow(&request.messages, |message, page| {
+        let items = match message.role {
+            Role::User => user_items(message, row),
+            Role::Assistant => assistant_items(message, row),
+        };
+        for item in items {
+            page.add(&item, 1);
+        }
+    });
     let texts = request.system.iter().map(|text| text.text.as_str()).filter(|text| !text.trim().is_empty());
-    let body = Body {
+    let head = Head {
         model: row.name.as_deref().unwrap_or(&request.model),
         stream: true,
         store: false,
@@ -98,16 +111,8 @@ pub(in crate::openai_responses) fn encode(request: &Request, row: &ModelRow) -> 
         parallel_tool_calls: (!row.parallel_calls && !request.tools.is_empty()).then_some(false),
         tools: request.tools.iter().map(tool).collect(),
         instructions: texts.collect::<Vec<_>>().join("\n\n"),
-        input: request
-            .messages
-            .iter()
-            .flat_map(|message| match message.role {
-                Role::User => user_items(message, row),
-                Role::Assistant => assistant_items(message, row),
-            })
-            .collect(),
     };
-    to_bytes(&body)
+    written.body(&head, "input", &[], &[])
 }
 
 fn tool(spec: &ToolSpec) -> Tool<'_> {

@@ -5,6 +5,10 @@ use ostler_proto::{Interrupt, Message, SystemText, ToolCall, ToolResult, ToolSpe
 use serde_json::json;
 use std::sync::Arc;
 
+fn written(request: &Request, row: &ModelRow) -> Vec<u8> {
+    encode(request, row, &mut Written::default())
+}
+
 fn row() -> ModelRow {
     ModelRow { thinking: true, cache_breakpoints: true, images: true, ..ModelRow::default() }
 }
@@ -33,7 +37,7 @@ fn request(messages: Vec<Message>) -> Request {
 }
 
 fn body(request: &Request, row: &ModelRow) -> Json {
-    serde_json::from_slice(&encode(request, row)).unwrap()
+    serde_json::from_slice(&written(request, row)).unwrap()
 }
 
 fn user(text: &str) -> Message {
@@ -51,14 +55,14 @@ fn result(id: &str, content: Vec<Block>) -> Block {
 
 #[test]
 fn a_request_has_its_conversation_last() {
-    let text = String::from_utf8(encode(&request(vec![user("hi")]), &row())).unwrap();
+    let text = String::from_utf8(written(&request(vec![user("hi")]), &row())).unwrap();
     insta::assert_snapshot!(text, @r#"{"model":"claude-x","max_tokens":4096,"stream":true,"tools":[{"name":"Read","description":"Reads.","input_schema":{"type":"object"}}],"system":[{"type":"text","text":"You are here.","cache_control":{"type":"ephemeral"}}],"messages":[{"role":"user","content":[{"type":"text","text":"hi","cache_control":{"type":"ephemeral"}}]}]}"#);
 }
 
 /// Where marks stand, as places in the body without them.
 fn marks(request: &Request) -> Vec<usize> {
     const MARK: &str = r#","cache_control":{"type":"ephemeral"}"#;
-    let text = String::from_utf8(encode(request, &row())).unwrap();
+    let text = String::from_utf8(written(request, &row())).unwrap();
     let unmarked = text.match_indices(MARK).enumerate();
     unmarked.map(|(number, (at, _))| at - number * MARK.len()).collect()
 }
@@ -76,7 +80,7 @@ fn consecutive_requests_share_their_beginning() {
         messages.push(Message::user(results.collect()));
         let after = request(messages.clone());
         // All but the closing brackets is a prefix.
-        let (early, late) = (encode(&before, &plain), encode(&after, &plain));
+        let (early, late) = (written(&before, &plain), written(&after, &plain));
         assert!(late.starts_with(&early[..early.len() - "]}".len()]));
         let (early, late) = (marks(&before), marks(&after));
         assert!(late.len() <= CACHE_MARKS, "{late:?}");
@@ -111,7 +115,7 @@ fn cache_marks_are_few_and_at_the_boundaries() {
     assert!(sent["messages"][0]["content"][0].get("cache_control").is_none());
     assert_eq!(sent["messages"][2]["content"][0]["cache_control"], json!({"type": "ephemeral"}));
     let unmarked =
-        String::from_utf8(encode(&request, &ModelRow { cache_breakpoints: false, ..row() })).unwrap();
+        String::from_utf8(written(&request, &ModelRow { cache_breakpoints: false, ..row() })).unwrap();
     assert!(!unmarked.contains("cache_control"));
 }
 

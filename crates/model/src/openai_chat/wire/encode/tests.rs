@@ -5,6 +5,10 @@ use ostler_proto::{Interrupt, SystemText, Thinking, ToolResult};
 use serde_json::json;
 use std::sync::Arc;
 
+fn written(request: &Request, row: &ModelRow) -> Vec<u8> {
+    encode(request, row, &mut Written::default())
+}
+
 fn request(messages: Vec<Message>) -> Request {
     let system = |text: &str| SystemText { text: text.to_owned(), cache: true };
     Request {
@@ -58,7 +62,7 @@ fn conversation() -> Vec<Message> {
 #[test]
 fn a_conversation_is_cut_as_the_api_wants_it() {
     let row = ModelRow { images: true, ..ModelRow::default() };
-    let text = String::from_utf8(encode(&request(conversation()), &row)).unwrap();
+    let text = String::from_utf8(written(&request(conversation()), &row)).unwrap();
     insta::assert_snapshot!(text.replace("{\"role\"", "\n{\"role\""), @r#"
     {"model":"gpt-x","stream":true,"stream_options":{"include_usage":true},"max_completion_tokens":4096,"tools":[{"type":"function","function":{"name":"mcp_files_read_9c0bda67","description":"Reads.","parameters":{"type":"object"}}}],"messages":[
     {"role":"system","content":"One.\n\nTwo."},
@@ -75,15 +79,15 @@ fn a_conversation_is_cut_as_the_api_wants_it() {
 fn consecutive_requests_share_their_beginning() {
     let all = conversation();
     for end in 1..all.len() {
-        let before = encode(&request(all[..end].to_vec()), &ModelRow::default());
-        let after = encode(&request(all[..=end].to_vec()), &ModelRow::default());
+        let before = written(&request(all[..end].to_vec()), &ModelRow::default());
+        let after = written(&request(all[..=end].to_vec()), &ModelRow::default());
         assert!(after.starts_with(&before[..before.len() - "]}".len()]));
     }
 }
 
 #[test]
 fn a_model_that_cannot_see_is_told_so() {
-    let text = String::from_utf8(encode(&request(conversation()), &ModelRow::default())).unwrap();
+    let text = String::from_utf8(written(&request(conversation()), &ModelRow::default())).unwrap();
     assert!(!text.contains("QUJD") && text.contains(crate::NO_IMAGES));
 }
 
@@ -91,7 +95,7 @@ fn a_model_that_cannot_see_is_told_so() {
 fn effort_is_for_models_that_think() {
     let effort = |thinking, effort, row: &ModelRow| {
         let request = Request { thinking, effort, ..request(vec![]) };
-        let body: Json = serde_json::from_slice(&encode(&request, row)).unwrap();
+        let body: Json = serde_json::from_slice(&written(&request, row)).unwrap();
         body.get("reasoning_effort").cloned()
     };
     let thinks = ModelRow { thinking: true, ..ModelRow::default() };

@@ -5,6 +5,10 @@ use ostler_proto::{Interrupt, SystemText, ToolCall, ToolResult};
 use serde_json::json;
 use std::sync::Arc;
 
+fn written(request: &Request, row: &ModelRow) -> Vec<u8> {
+    encode(request, row, &mut Written::default())
+}
+
 fn row() -> ModelRow {
     ModelRow { thinking: true, images: true, ..ModelRow::default() }
 }
@@ -55,7 +59,7 @@ fn conversation() -> Vec<Message> {
 
 #[test]
 fn a_conversation_becomes_items() {
-    let text = String::from_utf8(encode(&request(conversation()), &row())).unwrap();
+    let text = String::from_utf8(written(&request(conversation()), &row())).unwrap();
     insta::assert_snapshot!(text.replace("{\"type\":\"", "\n{\"type\":\""), @r#"
     {"model":"gpt-x","stream":true,"store":false,"include":["reasoning.encrypted_content"],"reasoning":{"effort":"high","summary":"auto"},"max_output_tokens":4096,"tools":[
     {"type":"function","name":"Read","description":"Reads.","parameters":
@@ -78,14 +82,14 @@ fn a_conversation_becomes_items() {
 fn consecutive_requests_share_their_beginning() {
     let all = conversation();
     for end in 1..all.len() {
-        let before = encode(&request(all[..end].to_vec()), &row());
-        let after = encode(&request(all[..=end].to_vec()), &row());
+        let before = written(&request(all[..end].to_vec()), &row());
+        let after = written(&request(all[..=end].to_vec()), &row());
         assert!(after.starts_with(&before[..before.len() - "]}".len()]));
     }
 }
 
 #[test]
 fn a_model_that_does_not_think_gets_no_reasoning() {
-    let text = String::from_utf8(encode(&request(conversation()), &ModelRow::default())).unwrap();
+    let text = String::from_utf8(written(&request(conversation()), &ModelRow::default())).unwrap();
     assert!(!text.contains("reasoning"), "{text}");
 }
