@@ -171,7 +171,7 @@ fn what_is_missing_or_damaged_is_named() {
         assert_eq!((done.code, done.stdout.as_str()), (Some(1), ""));
         assert!(done.stderr.contains(tape.to_str().unwrap()), "{}", done.stderr);
     }
-    fs::write(&tape, &[&whole[..], b"garbage"].concat()).unwrap();
+    fs::write(&tape, [&whole[..], b"garbage"].concat()).unwrap();
     replay().check_ok();
     fs::remove_file(&tape).unwrap();
     let done = replay();
