@@ -52,15 +52,12 @@ impl Player {
         let (mut lines, mut exchanges, mut last) = (VecDeque::new(), VecDeque::new(), String::new());
         for line in &tape.lines {
             match line {
-                Line::Exchange { head, request, bytes } => {
+                Line::Exchange { head, request, answer } => {
                     let damaged = || format!("the requests in {} do not fit together", tape.path.display());
                     last = request.apply(&last).ok_or_else(damaged)?;
                     let request = last.clone().into_bytes();
-                    exchanges.push_back(Copied {
-                        head: head.clone(),
-                        request: request.into(),
-                        bytes: tape.bytes(bytes)?,
-                    });
+                    let bytes = answer.bytes().to_vec();
+                    exchanges.push_back(Copied { head: head.clone(), request: request.into(), bytes });
                 }
                 Line::Head(_)
                 | Line::Came { .. }

@@ -15,14 +15,14 @@ use serde::{Deserialize, Serialize};
 use std::{
     collections::VecDeque,
     fs::{self, DirBuilder, File, OpenOptions},
-    io::{self, BufRead, BufReader, Read, Write},
+    io::{self, BufRead, BufReader, Write},
     os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
 };
 use zstd::bulk::Compressor;
 
 /// The form of tapes this version writes.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// How much waits in memory before it is written.
 const CHUNK: usize = 256 << 10;
 /// Quick and good enough: tapes are mostly repetition.
@@ -66,9 +66,19 @@ pub(crate) enum Line {
         head: Exchange,
         /// The request's body.
         request: Delta,
-        /// The name of the file that holds the answer's bytes.
-        bytes: String,
+        /// The answer as it came.
+        answer: Answered,
     },
+}
+
+/// The bytes of an answer. They lie on the tape: a file for each would cost more than all the rest of recording.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Answered {
+    /// As they nearly always are.
+    Text(String),
+    /// Cut within a character, say.
+    Bytes(Vec<u8>),
 }
 
 /// What a process began with.
@@ -196,20 +206,18 @@ impl Recorder {
         }
     }
 
-    /// Puts an exchange on the tape, and its bytes beside it.
+    /// Puts an exchange on the tape.
     pub(crate) fn exchange(&mut self, copied: Copied) {
         if self.state != Recording::On {
             return;
         }
-        let name = format!("{}.stream.zst", &blake3::hash(&copied.bytes).to_hex()[..32]);
-        match self.keep(&name, &copied.bytes) {
-            Ok(()) => {
-                let request = Delta::new(&self.last, &copied.request);
-                self.last = copied.request;
-                self.add(&Line::Exchange { head: copied.head, request, bytes: name });
-            }
-            Err(error) => self.fail(&name, &error),
-        }
+        let request = Delta::new(&self.last, &copied.request);
+        self.last = copied.request;
+        let answer = match String::from_utf8(copied.bytes) {
+            Ok(text) => Answered::Text(text),
+            Err(error) => Answered::Bytes(error.into_bytes()),
+        };
+        self.add(&Line::Exchange { head: copied.head, request, answer });
     }
 
     /// So many lines went into the transcript, which was so long before the first one.
@@ -265,12 +273,9 @@ impl Recorder {
             return;
         }
         if let Err(error) = self.write(&bytes) {
-            self.fail(&self.name.clone(), &error);
+            let path = self.folder.join(&self.name);
+            self.state = Recording::Failed(format!("{}: {error}", path.display()));
         }
-    }
-
-    fn fail(&mut self, name: &str, error: &io::Error) {
-        self.state = Recording::Failed(format!("{}: {error}", self.folder.join(name).display()));
     }
 
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
@@ -284,17 +289,6 @@ impl Recorder {
         tape.write_all(&frame)?;
         self.tape = Some(tape);
         Ok(())
-    }
-
-    fn keep(&mut self, name: &str, bytes: &[u8]) -> io::Result<()> {
-        let path = self.folder.join(name);
-        let press = self.press()?;
-        match OpenOptions::new().create_new(true).write(true).mode(0o600).open(path) {
-            Ok(mut file) => file.write_all(&press.compress(bytes)?),
-            // The same bytes came before.
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-            Err(error) => Err(error),
-        }
     }
 
     /// What all that is written goes through; the folder is there from then on.
@@ -377,15 +371,15 @@ impl Tape {
             }
         }
     }
+}
 
-    /// The bytes of an answer.
-    pub(crate) fn bytes(&self, name: &str) -> Result<Vec<u8>, String> {
-        let path = self.path.with_file_name(name);
-        let mut bytes = Vec::new();
-        let read = File::open(&path).and_then(|file| zstd::Decoder::new(file)?.read_to_end(&mut bytes));
-        read.map_err(|error| format!("the recorded answer {} cannot be read: {error}", path.display()))?;
-        let sound = name.starts_with(&blake3::hash(&bytes).to_hex()[..32]);
-        if sound { Ok(bytes) } else { Err(format!("the recorded answer {} is damaged", path.display())) }
+impl Answered {
+    /// Its bytes.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Text(text) => text.as_bytes(),
+            Self::Bytes(bytes) => bytes,
+        }
     }
 }
 
