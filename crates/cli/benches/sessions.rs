@@ -9,7 +9,10 @@ mod table;
 
 use anyhow::Context;
 use ostler_engine::session::{Log, Session, Stamp, State, project_key};
-use ostler_proto::{Block, SessionEvent, SessionId, script::Script, settings::Fsync};
+use ostler_proto::{
+    Access, Block, Decision, Fingerprint, Intent, Json, PathFact, Preview, Reason, SessionEvent, SessionId,
+    StopReason, Usage, script::Script, settings::Fsync,
+};
 use ostler_testkit::{Options, Server, say, turn};
 use serde_json::json;
 use stage::{OSTLER, Run, Stage};
@@ -26,6 +29,8 @@ const EVENTS: usize = 100_000;
 const APPENDS: usize = 300;
 const MODEL: &str = "claude-sonnet-4-5";
 const LONG: &str = "aaaaaaaa-2222-4333-8444-555555555555";
+/// All of it is sent, though it is longer than any window.
+const GO_ON: [&str; 4] = ["--resume", LONG, "--settings", r#"{"autoCompactEnabled": false}"#];
 
 fn main() -> anyhow::Result<()> {
     let mut rows = listing(table::repeats(20))?;
@@ -81,15 +86,15 @@ fn resuming(runs: usize) -> anyhow::Result<Vec<Row>> {
     let (mut ours, mut floor, mut peak) = (Samples::default(), Samples::default(), 0.0_f64);
     for _ in 0..runs {
         let server = start()?;
-        let run = stage.ask(&server, MODEL, &["--resume", LONG])?;
+        let run = stage.ask(&server, MODEL, &GO_ON)?;
         let began = run.began;
         run.finish()?;
-        let request = server.all_requests().pop().context("no request came")?;
+        let request = server.all_requests().into_iter().next().context("no request came")?;
         ours.push(request.arrived - began);
         let cat = format!("cat {} > /dev/null", path.display());
         floor.push(stage.start("sh", &["-c", &cat], &[])?.finish()?);
         // Watching takes time, so it is done in another run.
-        peak = peak.max(peak_megabytes(stage.ask(&start()?, MODEL, &["--resume", LONG])?)?);
+        peak = peak.max(peak_megabytes(stage.ask(&start()?, MODEL, &GO_ON)?)?);
     }
     let row = |name: &str, share| Row {
         what: format!("{EVENTS} events, {megabytes} MB: start to first request, {name}"),
@@ -140,21 +145,63 @@ fn long_session(path: &Path) -> anyhow::Result<()> {
             &id(1),
             message(json!({"type": "tool_use", "id": call, "name": "Read", "input": input})),
         );
-        let mut decided = json!({"type": "ostler", "v": 1, "data": {"event": "decided", "call": call, "intent": {"title": "Read", "access": "internal", "preview": "none"}, "decision": {"allow": {"because": {"kind": "user"}}}}});
-        stamp(&mut decided, &id(3));
+        let decided = own(&decided(&call, &format!("/srv/project/src/part_{number}.rs")), &id(3));
         let content = "    let total = items.iter().map(|item| item.price).sum::<u64>();\n".repeat(8);
         let result =
             json!([{"type": "tool_result", "tool_use_id": call, "content": content, "is_error": false}]);
         let mut returned = line("user", &id(4), &id(2), json!({"role": "user", "content": result}));
         returned["toolUseResult"] = json!({"type": "text", "file": {"filePath": "/srv/project/src/part.rs", "content": content, "numLines": 8}});
         returned["ostler"] = json!({"tool": "Read", "state": "complete", "changes": [], "duration_ms": 1});
-        let mut sampled = json!({"type": "ostler", "v": 1, "data": {"event": "sampled", "message": format!("msg_{number}"), "model": MODEL, "stop": "tool_use", "usage": {"input_tokens": 10, "output_tokens": 20}, "cost_usd": 0.001, "duration_ms": 900}});
-        stamp(&mut sampled, &id(5));
+        let sampled = own(&sampled(number), &id(5));
         writeln!(out, "{said}\n{asked}\n{decided}\n{returned}\n{sampled}")?;
         parent = id(4);
     }
     out.flush()?;
     Ok(())
+}
+
+/// A line of our own; its event is a real one, so that the line cannot become one that nobody writes any more.
+fn own(event: &SessionEvent, id: &str) -> Json {
+    let mut line = json!({"type": "ostler", "v": 1, "data": event});
+    stamp(&mut line, id);
+    line
+}
+
+fn decided(call: &str, path: &str) -> SessionEvent {
+    let fact = PathFact { requested: path.into(), hops: Vec::new(), target: path.into(), exists: true };
+    SessionEvent::Decided {
+        call: call.into(),
+        intent: Intent {
+            title: format!("Read {path}"),
+            access: Access::Read { paths: vec![fact] },
+            preview: Preview::None,
+        },
+        decision: Decision::Allow {
+            because: Reason::Check { text: "it only reads inside the working directories".to_owned() },
+        },
+    }
+}
+
+fn sampled(number: usize) -> SessionEvent {
+    let hash = || "382a3506f6913676dd934b82".to_owned();
+    SessionEvent::Sampled {
+        message: format!("msg_{number}"),
+        model: MODEL.to_owned(),
+        stop: Some(StopReason::ToolUse),
+        usage: Usage { input: 10, output: 20, ..Usage::default() },
+        cost_usd: 0.001,
+        duration_ms: 900,
+        request: Some(Fingerprint {
+            model: MODEL.to_owned(),
+            manner: hash(),
+            tools: hash(),
+            system: hash(),
+            conversation: hash(),
+            blocks: number,
+            bytes: 12_760,
+            tokens: 3_707,
+        }),
+    }
 }
 
 fn prompt(id: &str, text: &str) -> String {
@@ -163,7 +210,7 @@ fn prompt(id: &str, text: &str) -> String {
     format!("{line}\n")
 }
 
-fn stamp(line: &mut ostler_proto::Json, id: &str) {
+fn stamp(line: &mut Json, id: &str) {
     line["uuid"] = json!(id);
     line["timestamp"] = json!("2026-01-01T00:00:00.000Z");
     line["sessionId"] = json!(LONG);

@@ -1,7 +1,7 @@
 //! `ostler instructions`: which files with instructions a session here would read, in order, why, and which not.
 //! Only looks.
 
-use crate::{args::Args, machine::Machine, say, wire};
+use crate::{args::Args, count, machine::Machine, say, wire};
 use ostler_control::instructions::{Cause, Found, Skipped};
 use ostler_proto::{Instruction, Json};
 use ostler_serve::visible;
@@ -42,7 +42,7 @@ fn as_text(found: &Found) -> String {
     }
     let mut lines: Vec<String> = found.files.iter().map(line).collect();
     let total: u64 = found.files.iter().map(|file| file.tokens).sum();
-    lines.push(format!("{total:>7} tokens in {} files", found.files.len()));
+    lines.push(format!("{total:>7} tokens in {}", count(found.files.len(), "file")));
     if found.is_untrusted {
         lines.push(
             "This folder is not trusted, and its files are marked as such (see `ostler trust`).".to_owned(),

@@ -1,7 +1,8 @@
 //! The prompt of a one-shot run: the words on the command line, and what is piped in.
 
-use crate::{complain, machine::Machine};
+use crate::{complain, machine::Machine, session::one_line};
 use anyhow::{Context, bail};
+use ostler_engine::session::Loaded;
 use std::time::Duration;
 use tokio::io::AsyncReadExt;
 
@@ -22,6 +23,18 @@ pub(crate) async fn read(words: Option<&str>, machine: &Machine) -> anyhow::Resu
         (true, true) => {
             bail!("nothing to do: give a prompt, e.g. ostler -p \"explain this project\", or pipe one in")
         }
+    }
+}
+
+/// Asks the person at the terminal how to go on with a session.
+pub(crate) fn ask(loaded: &Loaded) -> anyhow::Result<String> {
+    let last = loaded.state.prompts().last().map_or("(nothing)", |(_, words)| words);
+    complain(&format!("session {}\nsaid last: {}\nwhat next? ", loaded.id, one_line(last)));
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line).context("cannot read the answer")?;
+    match line.trim() {
+        "" => bail!("nothing was said, and the session stays as it is"),
+        words => Ok(words.to_owned()),
     }
 }
 

@@ -62,22 +62,8 @@ enum Talk {
 /// Rewinds as the arguments say.
 pub(crate) async fn run(wanted: &Rewind, machine: &Machine) -> anyhow::Result<u8> {
     let (rewind, here) = (wanted.clone(), machine.clone());
-    let looked = tokio::task::spawn_blocking(move || {
-        let kept = kept(&rewind, &here)?;
-        let state = conversation(&here, &kept.session)?.map(|loaded| loaded.state).unwrap_or_default();
-        let rows = rewind::rows(kept.checkpoints.checkpoints(&kept.session)?, &state);
-        if rewind.list {
-            say(&format!("session {}\n{}\n", kept.session, rewind::table(&rows)));
-            return Ok(None);
-        }
-        target(&rewind, kept, &rows, &state).map(Some)
-    });
-    let Some(target) = looked.await?? else { return Ok(0) };
-    // The conversation first: where another process has it open, files stay as they are too.
-    let held = match (&target.talk, wanted.dry_run) {
-        (Some(_), false) => Some(hold(machine, &target.kept.session)?),
-        (Some(_), true) | (None, _) => None,
-    };
+    let looked = tokio::task::spawn_blocking(move || look(&rewind, &here));
+    let Some((target, held)) = looked.await?? else { return Ok(0) };
     let (rewind, here) = (wanted.clone(), machine.clone());
     let files = tokio::task::spawn_blocking(move || {
         let code = rewind_files(&rewind, &target, &here)?;
@@ -88,6 +74,34 @@ pub(crate) async fn run(wanted: &Rewind, machine: &Machine) -> anyhow::Result<u8
         rewind_conversation(held, &target.kept.session, talk).await?;
     }
     Ok(code)
+}
+
+/// What is to be done, and the session if its conversation goes back; nothing where a list was all that was
+/// wanted.
+fn look(rewind: &Rewind, machine: &Machine) -> anyhow::Result<Option<(Target, Option<Session>)>> {
+    let kept = kept(rewind, machine)?;
+    // Held before it is read, so that what is decided on is what there is; and before files are touched: where
+    // another process has it open, they stay as they are too.
+    let is_for_real = !rewind.dry_run && !rewind.list;
+    let held = if what(rewind).has_conversation() && is_for_real {
+        Some(hold(machine, &kept.session)?)
+    } else {
+        None
+    };
+    let looked_at = match &held {
+        Some(_) => None,
+        None => conversation(machine, &kept.session)?,
+    };
+    let nothing = State::default();
+    let loaded = || looked_at.as_ref().map(|loaded| &loaded.state);
+    let state = held.as_ref().map(Session::state).or_else(loaded).unwrap_or(&nothing);
+    let rows = rewind::rows(kept.checkpoints.checkpoints(&kept.session)?, state);
+    if rewind.list {
+        say(&format!("session {}\n{}\n", kept.session, rewind::table(&rows)));
+        return Ok(None);
+    }
+    let target = target(rewind, kept, &rows, state)?;
+    Ok(Some((target, held)))
 }
 
 /// Looks after the store.
@@ -279,10 +293,10 @@ fn conversation(machine: &Machine, id: &SessionId) -> anyhow::Result<Option<Load
 
 /// The session of a conversation, for this process alone.
 fn hold(machine: &Machine, id: &SessionId) -> anyhow::Result<Session> {
-    let loaded =
-        conversation(machine, id)?.with_context(|| format!("no conversation found with session id {id}"))?;
-    let mut log = Log::at(loaded.path);
-    log.open()?;
+    let path = wire::store(machine).find(id.as_str());
+    let path = path.with_context(|| format!("no conversation found with session id {id}"))?;
+    let log = Log::held(&path)?;
+    let loaded = session::load(&path)?;
     // Nobody is told: there is no frontend here.
     let (events, _) = tokio::sync::mpsc::channel(1);
     Ok(Session::new(loaded.id, loaded.state, log, wire::stamp(machine), events))

@@ -43,8 +43,11 @@ pub(crate) fn settle(args: &Args, machine: &Machine) -> anyhow::Result<Trust> {
     }
     if !can_ask {
         complain(&format!(
-            "ostler: this folder's configuration is inert, because it is not trusted ({} entries; see `ostler trust show`, or pass --trust)\n",
-            configuration.activates.len()
+            "ostler: this folder's configuration is inert, because it is not trusted ({}; see `ostler trust show`, or pass --trust)\n",
+            match configuration.activates.len() {
+                1 => "1 entry".to_owned(),
+                many => format!("{many} entries"),
+            }
         ));
     }
     Ok(Trust::None)

@@ -9,7 +9,7 @@ use std::{
     io::{self, Write},
     os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
-    sync::{Arc, PoisonError, RwLock},
+    sync::{Arc, Mutex, PoisonError, RwLock},
 };
 
 /// How much of a text is kept at most; more loses its middle.
@@ -19,6 +19,19 @@ const MAX_KEPT: usize = 64 * 1024 * 1024;
 #[derive(Debug, Clone)]
 pub struct Artifacts {
     folder: Arc<RwLock<PathBuf>>,
+    trouble: Arc<Mutex<Trouble>>,
+}
+
+/// Whether texts can be kept.
+#[derive(Debug, Default)]
+enum Trouble {
+    /// As far as is known.
+    #[default]
+    None,
+    /// Not, for this reason, of which the user was not told.
+    Untold(String),
+    /// Not, and the user knows.
+    Told,
 }
 
 /// A text that was kept.
@@ -33,7 +46,7 @@ pub struct Kept {
 impl Artifacts {
     /// A store in a folder, which is made when it is first needed.
     pub fn new(folder: &Path) -> Self {
-        Self { folder: Arc::new(RwLock::new(real(folder))) }
+        Self { folder: Arc::new(RwLock::new(real(folder))), trouble: Arc::default() }
     }
 
     /// A store beside a session's transcript.
@@ -55,7 +68,28 @@ impl Artifacts {
 
     /// Keeps a text. The same text is kept once.
     pub async fn keep(&self, text: String) -> Result<Kept, HostError> {
-        self.keep_up_to(text, MAX_KEPT).await
+        self.keep_up_to(text, MAX_KEPT).await.inspect_err(|error| self.failed(&error.to_string()))
+    }
+
+    /// Something that belongs here could not be kept.
+    pub(crate) fn failed(&self, why: &str) {
+        let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        if matches!(*trouble, Trouble::None) {
+            let folder = self.folder();
+            let folder = folder.display();
+            *trouble = Trouble::Untold(format!(
+                "long results can no longer be kept whole in {folder}, the model gets only their ends: {why}"
+            ));
+        }
+    }
+
+    /// What the user ought to know about it and was not told yet.
+    pub fn news(&self) -> Option<String> {
+        let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        let Trouble::Untold(text) = &*trouble else { return None };
+        let text = text.clone();
+        *trouble = Trouble::Told;
+        Some(text)
     }
 
     async fn keep_up_to(&self, text: String, most: usize) -> Result<Kept, HostError> {

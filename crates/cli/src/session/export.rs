@@ -2,10 +2,11 @@
 //! as it is read, so that its length does not matter; secrets known by their shape are taken out.
 #![expect(clippy::disallowed_types, reason = "writes the file the user names")]
 
+use super::one_line;
 use crate::complain;
 use anyhow::Context;
 use clap::ValueEnum;
-use ostler_engine::session::{SessionFile, each_entry, each_line};
+use ostler_engine::session::{Facts, SessionFile, each_entry, each_line};
 use ostler_proto::{
     Block, Entry, Json, SessionEvent, ToolCall,
     content::{Redactor, Sink, clean},
@@ -53,7 +54,8 @@ pub(super) fn run(file: &SessionFile, format: Format, output: Option<&Path>) -> 
     };
     if found > 0 {
         complain(&format!(
-            "ostler: {found} secrets were taken out; others may be there that look like none\n"
+            "ostler: {} taken out; others may be there that look like none\n",
+            if found == 1 { "1 secret was".to_owned() } else { format!("{found} secrets were") }
         ));
     }
     Ok(())
@@ -87,11 +89,7 @@ enum Manner {
 impl<W: Write> Page<W> {
     /// Writes all of it; says how many secrets were in it.
     fn write(mut self, file: &SessionFile) -> anyhow::Result<usize> {
-        let mut written = match self.format {
-            Format::Json => Ok(()),
-            Format::Md => writeln!(self.out, "# Session {}", file.id),
-            Format::Html => writeln!(self.out, "{HTML_HEAD}<h1>Session {}</h1>", file.id),
-        };
+        let mut written = self.head(file);
         if self.format == Format::Json {
             each_line(&file.path, |line| {
                 if written.is_ok() {
@@ -112,6 +110,24 @@ impl<W: Write> Page<W> {
             // Whoever reads has seen enough.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(self.found),
             written => written.map(|()| self.found).context("cannot write the session"),
+        }
+    }
+
+    /// The title, where there is one, and the id.
+    fn head(&mut self, file: &SessionFile) -> io::Result<()> {
+        let title = Facts::look(file)?.and_then(|facts| facts.title);
+        let title = title.map(|title| one_line(&self.redact(&title)));
+        let id = &file.id;
+        match (self.format, title) {
+            (Format::Json, _) => Ok(()),
+            (Format::Md, Some(title)) => writeln!(self.out, "# {title}\n\nSession {id}"),
+            (Format::Md, None) => writeln!(self.out, "# Session {id}"),
+            (Format::Html, Some(title)) => {
+                let title = escaped(&title);
+                let head = HTML_HEAD.replace("<title>Session", &format!("<title>{title}"));
+                writeln!(self.out, "{head}<h1>{title}</h1><p>Session {id}</p>")
+            }
+            (Format::Html, None) => writeln!(self.out, "{HTML_HEAD}<h1>Session {id}</h1>"),
         }
     }
 

@@ -1,9 +1,9 @@
 //! Finds the session that an id, the beginning of one, or some words stand for; asks where several do.
 
-use super::{about, index};
+use super::{about, with_index};
 use crate::{complain, machine::Machine, wire};
 use anyhow::Context;
-use ostler_engine::session::{Facts, Scope, SessionFile};
+use ostler_engine::session::{Facts, Index, Scope, SessionFile, Store};
 use std::path::PathBuf;
 
 /// How many are offered to choose from.
@@ -29,10 +29,9 @@ pub(crate) fn find(wanted: &str, machine: &Machine) -> anyhow::Result<Found> {
         return Ok(Found::One(path));
     }
     let here = Scope::Project(machine.cwd.clone());
-    let mut index = index(machine)?;
     let wanted = wanted.trim().to_lowercase();
     if wanted.is_empty() {
-        return Ok(Found::Several(index.list(&store, &here, OFFERED)?));
+        return with_index(machine, |index| Ok(Found::Several(index.list(&store, &here, OFFERED)?)));
     }
     let is_id = wanted.len() >= SHORTEST_ID && wanted.chars().all(|c| c.is_ascii_hexdigit() || c == '-');
     if is_id {
@@ -43,19 +42,23 @@ pub(crate) fn find(wanted: &str, machine: &Machine) -> anyhow::Result<Found> {
             return Ok(Found::One(one.path.clone()));
         }
     }
-    for scope in [here, Scope::Everywhere] {
-        let listed = index.list(&store, &scope, usize::MAX)?;
+    with_index(machine, |index| by_words(&wanted, &here, &store, index))
+}
+
+fn by_words(wanted: &str, here: &Scope, store: &Store, index: &mut Index) -> anyhow::Result<Found> {
+    for scope in [here, &Scope::Everywhere] {
+        let listed = index.list(store, scope, usize::MAX)?;
         let titled =
             |facts: &&Facts| facts.title.as_ref().is_some_and(|title| title.to_lowercase() == wanted);
         let exact: Vec<Facts> = listed.iter().filter(titled).cloned().collect();
         let mut fitting = if exact.is_empty() {
-            listed.into_iter().filter(|facts| speaks_of(facts, &wanted)).collect()
+            listed.into_iter().filter(|facts| speaks_of(facts, wanted)).collect()
         } else {
             exact
         };
         if fitting.is_empty() {
             fitting =
-                index.search(&store, &scope, &wanted, OFFERED)?.into_iter().map(|hit| hit.session).collect();
+                index.search(store, scope, wanted, OFFERED)?.into_iter().map(|hit| hit.session).collect();
         }
         match fitting.as_slice() {
             [] => {}

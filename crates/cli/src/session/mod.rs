@@ -10,9 +10,9 @@ use find::SHORTEST_ID;
 pub(crate) use find::{Found, find, pick, table};
 pub(crate) use retention::now_and_then;
 
-use crate::{args::Args, complain, machine::Machine, say, wire};
-use anyhow::{Context, bail, ensure};
-use ostler_engine::session::{Facts, Index, Scope, SessionFile, upkeep};
+use crate::{args::Args, complain, count, machine::Machine, say, wire};
+use anyhow::{Context, anyhow, bail, ensure};
+use ostler_engine::session::{Facts, Index, LogError, Scope, SessionFile, upkeep};
 use ostler_proto::content::{Sink, clean};
 use std::path::PathBuf;
 
@@ -114,7 +114,7 @@ fn carry_out(command: &SessionCommand, args: &Args, machine: &Machine) -> anyhow
             let file = by_id(id, machine)?;
             upkeep::rename(&file.path, &file.id, title)
                 .with_context(|| format!("cannot write {}", file.path.display()))?;
-            index(machine)?.update(&file.path)?;
+            with_index(machine, |index| Ok(index.update(&file.path)?))?;
             Ok(0)
         }
         SessionCommand::Export { id, format, output } => {
@@ -130,14 +130,36 @@ fn carry_out(command: &SessionCommand, args: &Args, machine: &Machine) -> anyhow
     }
 }
 
-/// The cache of what sessions are about.
-pub(crate) fn index(machine: &Machine) -> anyhow::Result<Index> {
-    Index::open(&machine.config_dir()).context("cannot make an index of sessions")
+/// Uses the cache of what sessions are about; one that cannot be kept serves too, and the user is told.
+pub(crate) fn with_index<T>(
+    machine: &Machine,
+    act: impl FnOnce(&mut Index) -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
+    let mut index = Index::open(&machine.config_dir()).context("cannot make an index of sessions")?;
+    let done = act(&mut index)?;
+    if let Some(trouble) = index.trouble() {
+        complain(&format!("ostler: the index of sessions is not kept, so lists take longer: {trouble}\n"));
+    }
+    Ok(done)
 }
 
 /// Text of prompts and titles, on one line and harmless.
 pub(crate) fn one_line(text: &str) -> String {
     clean(text, Sink::Title).text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Why a session was left as it is.
+fn why_not(done: &str, file: &SessionFile, error: LogError) -> String {
+    match error {
+        LogError::Locked { holder, .. } => {
+            let holder = holder.map_or_else(String::new, |holder| format!(" ({holder})"));
+            format!("session {} is open in another process{holder}, so it was not {done}", file.id)
+        }
+        LogError::Io { path, error } => {
+            format!("session {} was not {done}: {}: {error}", file.id, path.display())
+        }
+        LogError::Exists { .. } => error.to_string(),
+    }
 }
 
 /// The one session an id, or its beginning, stands for.
@@ -164,7 +186,8 @@ fn scope(everywhere: bool, machine: &Machine) -> Scope {
 }
 
 fn list(all: bool, json: bool, limit: usize, machine: &Machine) -> anyhow::Result<u8> {
-    let listed = index(machine)?.list(&wire::store(machine), &scope(all, machine), limit)?;
+    let listed =
+        with_index(machine, |index| Ok(index.list(&wire::store(machine), &scope(all, machine), limit)?))?;
     if json {
         for facts in &listed {
             say(&format!("{}\n", serde_json::to_string(facts)?));
@@ -183,7 +206,9 @@ fn list(all: bool, json: bool, limit: usize, machine: &Machine) -> anyhow::Resul
 }
 
 fn search(text: &str, here: bool, json: bool, limit: usize, machine: &Machine) -> anyhow::Result<u8> {
-    let hits = index(machine)?.search(&wire::store(machine), &scope(!here, machine), text, limit)?;
+    let hits = with_index(machine, |index| {
+        Ok(index.search(&wire::store(machine), &scope(!here, machine), text, limit)?)
+    })?;
     for hit in &hits {
         if json {
             let mut object = serde_json::to_value(&hit.session)?;
@@ -202,13 +227,14 @@ fn search(text: &str, here: bool, json: bool, limit: usize, machine: &Machine) -
 fn delete(ids: &[String], machine: &Machine) -> anyhow::Result<u8> {
     // All are looked up first, so that a slip in one removes none.
     let files = ids.iter().map(|id| by_id(id, machine)).collect::<anyhow::Result<Vec<_>>>()?;
-    let mut index = index(machine)?;
-    for file in &files {
-        upkeep::remove(&file.path)?;
-        index.forget(&file.path)?;
-        say(&format!("removed {}\n", file.id));
-    }
-    Ok(0)
+    with_index(machine, |index| {
+        for file in &files {
+            upkeep::remove(&file.path).map_err(|error| anyhow!(why_not("removed", file, error)))?;
+            index.forget(&file.path)?;
+            say(&format!("removed {}\n", file.id));
+        }
+        Ok(0)
+    })
 }
 
 fn check(id: Option<&str>, repair: bool, machine: &Machine) -> anyhow::Result<u8> {
@@ -222,8 +248,11 @@ fn check(id: Option<&str>, repair: bool, machine: &Machine) -> anyhow::Result<u8
             .with_context(|| format!("cannot read session {}", file.path.display()))?;
         if id.is_some() {
             say(&format!(
-                "{}: {} lines, {} calls without a result, {} results without a call\n",
-                file.id, health.lines, health.unanswered, health.orphans
+                "{}: {}, {} without a result, {} without a call\n",
+                file.id,
+                count(health.lines, "line"),
+                count(health.unanswered, "call"),
+                count(health.orphans, "result")
             ));
         }
         for (line, byte, problem) in &health.damaged {
@@ -233,13 +262,16 @@ fn check(id: Option<&str>, repair: bool, machine: &Machine) -> anyhow::Result<u8
             say(&format!("{}:{line}: stands there twice\n", file.path.display()));
         }
         if !health.is_whole() && repair {
-            let (_, kept) = upkeep::mend(&file.path)?;
-            say(&format!("{}: mended; as it was: {}\n", file.id, kept.display()));
+            let kept = upkeep::mend(&file.path).map_err(|error| anyhow!(why_not("mended", file, error)))?;
+            say(&match kept {
+                Some(kept) => format!("{}: mended; as it was: {}\n", file.id, kept.display()),
+                None => format!("{}: has been mended by another process\n", file.id),
+            });
         } else if !health.is_whole() {
             damaged += 1;
         }
     }
-    say(&format!("{} sessions, {damaged} damaged\n", files.len()));
+    say(&format!("{}, {damaged} damaged\n", count(files.len(), "session")));
     if damaged > 0 {
         complain("ostler: --repair takes out what cannot be read and keeps the file as it was beside it\n");
     }

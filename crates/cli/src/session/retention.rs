@@ -2,9 +2,12 @@
 //! lies in the same folders.
 #![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "a note of when this was last done")]
 
-use super::index;
-use crate::{complain, machine::Machine, say, wire};
-use ostler_engine::session::{LogError, SessionFile, upkeep};
+use super::with_index;
+use crate::{complain, count, machine::Machine, say, wire};
+use ostler_engine::session::{
+    SessionFile,
+    upkeep::{self, Expiry},
+};
 use std::{
     fs,
     time::{Duration, SystemTime},
@@ -53,35 +56,36 @@ pub(super) fn prune(
         let old = upkeep::expired(&wire::store(machine), &machine.config_dir(), moment(age));
         let lines = old.iter().map(|file| format!("{}  {}\n", file.id, file.path.display()));
         say(&lines.collect::<String>());
-        say(&format!("{} sessions would be removed\n", old.len()));
+        say(&format!("{} would be removed\n", count(old.len(), "session")));
         return Ok(0);
     }
     let expired = expire(age, machine)?;
     expired.stayed.iter().for_each(|why| complain(&format!("ostler: {why}\n")));
-    say(&format!("removed {} sessions\n", expired.removed.len()));
+    say(&format!("removed {}\n", count(expired.removed.len(), "session")));
     Ok(0)
 }
 
 /// Removes sessions that were not written to for this long.
 fn expire(age: Duration, machine: &Machine) -> anyhow::Result<Expired> {
     let mut expired = Expired::default();
-    let old = upkeep::expired(&wire::store(machine), &machine.config_dir(), moment(age));
+    let before = moment(age);
+    let old = upkeep::expired(&wire::store(machine), &machine.config_dir(), before);
     if old.is_empty() {
         return Ok(expired);
     }
-    let mut index = index(machine)?;
-    for file in old {
-        match upkeep::remove(&file.path) {
-            Ok(()) => {
-                index.forget(&file.path)?;
-                expired.removed.push(file);
-            }
-            Err(error @ (LogError::Locked { .. } | LogError::Io { .. })) => {
-                expired.stayed.push(error.to_string());
+    with_index(machine, |index| {
+        for file in old {
+            match upkeep::expire(&file.path, before) {
+                Ok(Expiry::Removed) => {
+                    index.forget(&file.path)?;
+                    expired.removed.push(file);
+                }
+                Ok(Expiry::UsedSince) => {}
+                Err(error) => expired.stayed.push(super::why_not("removed", &file, error)),
             }
         }
-    }
-    Ok(expired)
+        Ok(expired)
+    })
 }
 
 /// Looks for old sessions once a day. Whatever hinders it hinders nobody's work.

@@ -14,7 +14,7 @@ use crate::{
     complain,
     machine::Machine,
     prompt,
-    session::{index, now_and_then},
+    session::{now_and_then, with_index},
     signals::Signals,
     trust,
 };
@@ -38,25 +38,30 @@ use ostler_serve::{
     About, Asks, Input, ModelChoice, Narrate, Output, Pipes, Print, StateFrames, StreamOptions,
 };
 use ostler_tools::web::Reach;
+use resume::Resumed;
 use session::{Session, Started};
 use std::{path::PathBuf, time::Duration};
+
+/// What a run begins with: what is asked, and of which session.
+struct Begun {
+    input: Input,
+    resumed: Option<Resumed>,
+}
 
 /// Runs the agent as the arguments say and returns the exit code.
 pub(crate) async fn run(args: Args, machine: Machine) -> anyhow::Result<Ended> {
     let (trust, in_force, machine) = surroundings_in_force(&args, machine)?;
-    let input = match args.input_format {
-        InputFormat::StreamJson => Input::StreamJson,
-        InputFormat::Text => {
-            Input::Prompt(vec![Block::text(prompt::read(args.prompt.as_deref(), &machine).await?)])
-        }
-    };
-    run_input(args, machine, input, (trust, in_force)).await
+    let store = store(&machine);
+    let begun = begin(&args, &machine, &store).await?;
+    run_input(args, machine, (trust, in_force), (store, begun)).await
 }
 
 /// The same with this prompt, whatever the arguments say about it.
 pub(crate) async fn run_prompt(args: Args, machine: Machine, prompt: Vec<Block>) -> anyhow::Result<Ended> {
     let (trust, in_force, machine) = surroundings_in_force(&args, machine)?;
-    run_input(args, machine, Input::Prompt(prompt), (trust, in_force)).await
+    let store = store(&machine);
+    let begun = Begun { input: Input::Prompt(prompt), resumed: resume::held(&args, &machine, &store)? };
+    run_input(args, machine, (trust, in_force), (store, begun)).await
 }
 
 /// How much the folder is believed, and the settings and variables that make of it.
@@ -73,12 +78,10 @@ fn surroundings_in_force(args: &Args, mut machine: Machine) -> anyhow::Result<(T
 async fn run_input(
     args: Args,
     machine: Machine,
-    input: Input,
     (trust, in_force): (Trust, InForce),
+    (store, Begun { input, resumed }): (Store, Begun),
 ) -> anyhow::Result<Ended> {
     let models = models(&in_force, &machine)?;
-    let store = store(&machine);
-    let resumed = resume::held(&args, &machine, &store)?;
     let loaded = resumed.as_ref().map(|resumed| &resumed.loaded);
     let chosen = choose_model(&args, &machine, &in_force, loaded, &models)?;
     let mut frontend = print(&args, &machine, input, &chosen);
@@ -101,9 +104,32 @@ async fn run_input(
     ended
 }
 
+/// What is asked, and of which session. A person who says only that they want to go on chooses the session and is
+/// then asked with what; otherwise nothing is held while a pipe may still be filling.
+async fn begin(args: &Args, machine: &Machine, store: &Store) -> anyhow::Result<Begun> {
+    let words = args.prompt.as_deref();
+    let is_wordless = words.is_none_or(|words| words.trim().is_empty());
+    let prompt = match args.input_format {
+        InputFormat::StreamJson => {
+            return Ok(Begun { input: Input::StreamJson, resumed: resume::held(args, machine, store)? });
+        }
+        InputFormat::Text if is_wordless && resume::is_attended(args, machine) => {
+            if let Some(resumed) = resume::held(args, machine, store)? {
+                let prompt = prompt::ask(&resumed.loaded)?;
+                return Ok(Begun { input: Input::Prompt(vec![Block::text(prompt)]), resumed: Some(resumed) });
+            }
+            prompt::read(words, machine).await?
+        }
+        InputFormat::Text => prompt::read(words, machine).await?,
+    };
+    let input = Input::Prompt(vec![Block::text(prompt)]);
+    Ok(Begun { input, resumed: resume::held(args, machine, store)? })
+}
+
 /// What was said can be searched for at once. An index that cannot be written is made when it is needed.
 async fn note_in_index(machine: Machine, transcript: PathBuf) -> anyhow::Result<()> {
-    let noted = tokio::task::spawn_blocking(move || index(&machine)?.update(&transcript).map_err(Into::into));
+    let noted =
+        tokio::task::spawn_blocking(move || with_index(&machine, |index| Ok(index.update(&transcript)?)));
     noted
         .await?
         .unwrap_or_else(|error: anyhow::Error| tracing::warn!(%error, "the session is not in the index"));

@@ -2,7 +2,7 @@
 
 use crate::{
     args::Args,
-    complain,
+    complain, count,
     machine::Machine,
     session::{self, Found},
 };
@@ -56,7 +56,7 @@ pub(super) fn held(args: &Args, machine: &Machine, store: &Store) -> anyhow::Res
         Ok(log) => log,
         Err(error @ LogError::Locked { .. }) => return Err(error.into()),
         // Whoever reads the run's result is told when the first line cannot be written.
-        Err(LogError::Io { .. }) => return Ok(Some(resumed)),
+        Err(LogError::Io { .. } | LogError::Exists { .. }) => return Ok(Some(resumed)),
     };
     // Between our look and our hold, another process may have gone on.
     let resumed = if log.began_at() == Some(resumed.loaded.length) {
@@ -104,6 +104,7 @@ impl Resumed {
             original: loaded.id,
             id: id.clone(),
             until,
+            length: loaded.length,
             title: loaded.state.labels.title.clone(),
         };
         let log = Log::forked(path.clone(), fork);
@@ -111,17 +112,22 @@ impl Resumed {
     }
 }
 
+/// Whether a person can be asked.
+pub(super) fn is_attended(args: &Args, machine: &Machine) -> bool {
+    machine.terminals.stdin && machine.terminals.stderr && !args.print
+}
+
 fn path(args: &Args, machine: &Machine, store: &Store) -> anyhow::Result<Option<PathBuf>> {
     if args.continue_newest {
         return Ok(Some(store.newest(&machine.cwd)?));
     }
     let Some(wanted) = &args.resume else { return Ok(None) };
-    let is_attended = machine.terminals.stdin && machine.terminals.stderr && !args.print;
     match session::find(wanted, machine)? {
         Found::One(path) => Ok(Some(path)),
-        Found::Several(offered) if is_attended && !offered.is_empty() => {
-            session::pick(&offered, machine).map(Some)
+        Found::Several(offered) if offered.is_empty() => {
+            bail!("there are no sessions of this folder (ostler session list --all shows those of others)")
         }
+        Found::Several(offered) if is_attended(args, machine) => session::pick(&offered, machine).map(Some),
         Found::Several(offered) if wanted.is_empty() => {
             complain(&session::table(&offered, machine));
             bail!("say which session to resume: --resume ID, or words of its title or prompts");
@@ -149,7 +155,7 @@ fn place(args: &Args, store: &Store, loaded: &Loaded, until: Until) -> Place {
         complain("ostler: another program wrote this session: going on in a copy, its file stays as it is\n");
         return Place::Copy(until);
     }
-    Place::SameFile(Log::at(loaded.path.clone()))
+    Place::SameFile(Log::of(loaded.path.clone()))
 }
 
 fn check_dropped(args: &Args, loaded: &Loaded) -> anyhow::Result<()> {
@@ -173,10 +179,18 @@ fn tell_losses(loaded: &Loaded) {
         complain(&format!("ostler: {path}:{line} cannot be read and was left out: {problem}\n"));
     }
     if let Some(more) = loaded.damaged.len().checked_sub(TOLD).filter(|more| *more > 0) {
-        complain(&format!("ostler: and {more} more lines (ostler session fsck {} lists them)\n", loaded.id));
+        complain(&format!(
+            "ostler: and {} more (ostler session fsck {} lists them)\n",
+            count(more, "line"),
+            loaded.id
+        ));
     }
     if loaded.repeated > 0 {
-        complain(&format!("ostler: {path}: {} lines stand there twice and count once\n", loaded.repeated));
+        let lines = match loaded.repeated {
+            1 => "a line stands there twice and counts once".to_owned(),
+            many => format!("{many} lines stand there twice and count once"),
+        };
+        complain(&format!("ostler: {path}: {lines}\n"));
     }
     if loaded.left_out > 0 {
         complain(&format!(

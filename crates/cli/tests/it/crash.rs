@@ -2,6 +2,7 @@
 //! and whoever else works beside it.
 
 mod damage;
+mod duel;
 mod kill;
 mod story;
 mod together;

@@ -4,6 +4,7 @@ mod manage;
 mod public;
 mod resume;
 mod room;
+mod terminal;
 
 use crate::stage::Stage;
 use ostler_proto::Json;

@@ -16,7 +16,7 @@ use ostler_proto::{
     Rule, RuleSource, StateChange, Suggestion, ToolCall, ToolError, ToolOutput, ToolResult, Verdict,
     session::CallState,
 };
-use ostler_tools::{Effect, Plan, Progress, Registered, RunContext, host::Terms};
+use ostler_tools::{Artifacts, Effect, Plan, Progress, Registered, RunContext, host::Terms};
 use std::{
     any::Any,
     panic::AssertUnwindSafe,
@@ -89,6 +89,12 @@ impl Worker {
         self.move_on(&outcome.changes).await;
         let max = self.shared.registry.find(&call.name).map_or(usize::MAX, |tool| tool.spec().max_result);
         let mut content = result::shape(outcome.content, max, self.shared.artifacts.as_ref()).await;
+        let about_artifacts = self.shared.artifacts.as_ref().and_then(Artifacts::news);
+        let about_room =
+            if outcome.state == CallState::Failed { result::want_of_room(&content) } else { None };
+        for news in about_artifacts.into_iter().chain(about_room) {
+            self.report(ExecEvent::Noticed(news)).await;
+        }
         let said = self.said.into_inner().unwrap_or_else(PoisonError::into_inner);
         content.extend(said.beside);
         let finished = Finished {
@@ -345,7 +351,13 @@ impl Worker {
         } else {
             // Who does not want to wait for it need not.
             let taken = self.shared.undo.before(&call.id, &intent.title, &intent.access, &roots);
-            self.or_cancelled(taken).await?.map_err(Outcome::failed)?
+            match self.or_cancelled(taken).await? {
+                Ok(watched) => watched,
+                Err(why) => {
+                    self.report(ExecEvent::Noticed(format!("{}: {why}", intent.title))).await;
+                    return Err(Outcome::failed(why));
+                }
+            }
         };
         let terms = Terms { hold: watched.as_ref().and_then(Watched::hold), ..terms };
         let name = tool.spec().name.clone();

@@ -25,6 +25,17 @@ pub(super) async fn shape(content: Vec<Block>, max: usize, artifacts: Option<&Ar
         .collect()
 }
 
+/// Why a call failed, where the disk was why: that is the user's to mend, so the model is not the only one to know.
+pub(super) fn want_of_room(content: &[Block]) -> Option<String> {
+    const SIGNS: [&str; 3] = ["no space left on device", "disk quota exceeded", "read-only file system"];
+    let lines = content.iter().filter_map(Block::as_text).flat_map(str::lines);
+    let is_sign = |line: &&str| {
+        let line = line.to_ascii_lowercase();
+        SIGNS.iter().any(|sign| line.contains(sign))
+    };
+    lines.into_iter().find(is_sign).map(|line| format!("a call failed: {line}"))
+}
+
 /// Keeps the whole text and says where.
 async fn kept(artifacts: &Artifacts, whole: String) -> String {
     match artifacts.keep(whole).await {
@@ -48,6 +59,14 @@ mod tests {
 
     fn text(blocks: &[Block]) -> String {
         blocks.iter().filter_map(Block::as_text).collect()
+    }
+
+    #[test]
+    fn a_disk_that_took_nothing_is_told_of() {
+        let told = |text: &str| want_of_room(&[Block::text("before"), Block::text(text)]);
+        let line = "cannot write a.txt: No space left on device (os error 28)";
+        assert_eq!(told(&format!("x\n{line}\ny")), Some(format!("a call failed: {line}")));
+        assert_eq!(told("there was space on the device"), None);
     }
 
     #[tokio::test]

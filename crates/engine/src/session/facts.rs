@@ -42,7 +42,7 @@ pub struct Facts {
 
 impl Facts {
     /// Looks at both ends of a session's file; nothing for one that holds no conversation of its own.
-    pub(super) fn look(file: &SessionFile) -> io::Result<Option<Self>> {
+    pub fn look(file: &SessionFile) -> io::Result<Option<Self>> {
         let (head, tail) = ends(file)?;
         let first_line = head.lines().next().unwrap_or_default();
         if first_line.contains("\"isSidechain\":true") || first_line.contains("\"isSidechain\": true") {

@@ -11,7 +11,7 @@ use super::{
 use ostler_proto::SessionId;
 use std::{
     fs::{self, File, OpenOptions},
-    io::{self, BufWriter, Write},
+    io::{self, BufWriter, ErrorKind, Read, Write},
     ops::ControlFlow,
     os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
@@ -28,18 +28,20 @@ pub struct Fork {
     pub id: SessionId,
     /// How much of it is copied.
     pub until: Until,
+    /// How long it was when it was read; somebody may be writing to it still.
+    pub length: u64,
     /// The title the original has.
     pub title: Option<String>,
 }
 
 impl Fork {
-    /// Writes the copy. It appears whole or not at all.
+    /// Writes the copy. It appears whole or not at all, and never in the place of another session.
     pub(super) fn write(&self, to: &Path) -> io::Result<()> {
-        let part = to.with_extension("part");
-        self.write_part(&part).and_then(|()| fs::rename(&part, to)).inspect_err(|_| {
-            // Half a copy is of no use; why there is only half of it matters more than that it stays.
-            let _ = fs::remove_file(&part);
-        })
+        let part = to.with_extension(format!("{}.part", std::process::id()));
+        let written = self.write_part(&part).and_then(|()| put(&part, to));
+        // Half a copy is of no use, and a whole one has its name by now; why there is none matters more.
+        let _ = fs::remove_file(&part);
+        written
     }
 
     fn write_part(&self, part: &Path) -> io::Result<()> {
@@ -47,7 +49,7 @@ impl Fork {
         let mut out = BufWriter::with_capacity(1 << 20, file);
         let old = format!("\"sessionId\":\"{}\"", self.original);
         let new = format!("\"sessionId\":\"{}\"", self.id);
-        lines::each(File::open(&self.from)?, |line| {
+        lines::each(File::open(&self.from)?.take(self.length), |line| {
             let (Content::Whole(bytes) | Content::Torn(bytes)) = line.content else {
                 return Ok(ControlFlow::Continue(()));
             };
@@ -74,5 +76,14 @@ impl Fork {
                 Some(said.id() == Some(wanted))
             }
         }
+    }
+}
+
+/// Gives a file its name, if nothing has that.
+fn put(part: &Path, to: &Path) -> io::Result<()> {
+    match fs::hard_link(part, to) {
+        // Not every file system gives a file two names.
+        Err(error) if error.kind() != ErrorKind::AlreadyExists && !to.exists() => fs::rename(part, to),
+        linked => linked,
     }
 }

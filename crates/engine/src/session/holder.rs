@@ -18,6 +18,9 @@ pub struct Holder {
     pub host: String,
     /// Since when, RFC 3339 in UTC.
     pub since: String,
+    /// When the process started, as the kernel counts; where it does, a number used again is known by it.
+    #[serde(default)]
+    started: Option<u64>,
 }
 
 /// The note of the session we hold; it goes when we let go.
@@ -26,14 +29,19 @@ pub(super) struct Note(PathBuf);
 impl Holder {
     /// This process, from now on.
     fn ourselves() -> Self {
-        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-        Self { pid: std::process::id(), host, since: format!("{:.0}", jiff::Timestamp::now()) }
+        let pid = std::process::id();
+        Self { pid, host: host(), since: format!("{:.0}", jiff::Timestamp::now()), started: started(pid) }
     }
 
     /// What whoever holds a session's lock has noted, if that can be read.
     pub(super) fn of(transcript: &Path) -> Option<Self> {
         // A note that cannot be read is as good as none: the lock was asked already.
         serde_json::from_slice(&fs::read(place(transcript)?).ok()?).ok()
+    }
+
+    /// Whether the process lives, as far as can be seen from here. One that was killed leaves its note behind.
+    pub(super) fn is_there(&self) -> bool {
+        self.host != host() || self.started == started(self.pid)
     }
 }
 
@@ -73,6 +81,19 @@ impl Drop for Note {
         // It may be gone already, and without a lock it means nothing.
         let _ = fs::remove_file(&self.0);
     }
+}
+
+fn host() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+/// When a process started, in ticks since the machine did; none where there is no such process, or the kernel
+/// does not say.
+fn started(pid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name stands in brackets and may hold anything, brackets too.
+    let (_, fields) = stat.rsplit_once(") ")?;
+    fields.split(' ').nth(19)?.parse().ok()
 }
 
 /// `HOME/live/ID.json` for `HOME/projects/KEY/ID.jsonl`.

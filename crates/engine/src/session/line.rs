@@ -2,6 +2,7 @@
 //! transcript readers know; everything else is a line of our own type beside it.
 
 mod message;
+mod own;
 mod read;
 mod salvage;
 

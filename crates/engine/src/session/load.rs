@@ -32,7 +32,7 @@ pub struct Loaded {
     pub id: SessionId,
     /// Its file.
     pub path: PathBuf,
-    /// How long the file was when it began to be read.
+    /// How long the file was when it began to be read; what was written since is not in here.
     pub length: u64,
     /// What it amounts to.
     pub state: State,
@@ -93,7 +93,7 @@ fn load_within(most_held: usize, path: &Path, until: &Until) -> Result<Loaded, S
     let failed = |error| StoreError::Io { path: path.to_path_buf(), error };
     let file = File::open(path).map_err(failed)?;
     let length = file.metadata().map_err(failed)?.len();
-    load_from(file, length, (most_held, until), path)
+    load_from(file.take(length), length, (most_held, until), path)
 }
 
 fn load_from(

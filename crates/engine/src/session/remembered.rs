@@ -149,7 +149,9 @@ impl Remembered {
     }
 
     fn touch(&mut self, path: PathBuf, changed: bool) {
-        let before = self.touched.iter().position(|touched| touched.path == path);
+        // Paths here are resolved, so that equal ones have equal bytes; this is asked for every call of a session.
+        let is_it = |touched: &Touched| touched.path.as_os_str() == path.as_os_str();
+        let before = self.touched.iter().position(is_it);
         let was_changed = before.map(|at| self.touched.remove(at)).is_some_and(|touched| touched.changed);
         self.touched.push(Touched { path, changed: changed || was_changed });
         if self.touched.len() > MOST_FILES {

@@ -6,7 +6,7 @@ use super::{
     labels,
     line::{self, Keep},
     lines::{self, Content, UNWRITTEN},
-    log::{LogError, lock},
+    log::{Held, LogError, is_at},
     store::{Scope, SessionFile, Store},
 };
 use ostler_proto::{CallId, SessionEvent, SessionId};
@@ -41,8 +41,27 @@ impl Health {
     }
 }
 
+/// What became of a session that was old when it was looked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Expiry {
+    /// It is gone.
+    Removed,
+    /// Somebody went on with it meanwhile, so it stays.
+    UsedSince,
+}
+
 /// Gives a session a title. Others may have it open: one whole line is appended at once.
 pub fn rename(path: &Path, id: &SessionId, title: &str) -> io::Result<()> {
+    loop {
+        let file = append_title(path, id, title)?;
+        // Mending puts another file in its place, and the old one's title would be lost.
+        if is_at(&file, path)? {
+            return Ok(());
+        }
+    }
+}
+
+fn append_title(path: &Path, id: &SessionId, title: &str) -> io::Result<File> {
     let mut file = OpenOptions::new().append(true).read(true).open(path)?;
     let mut line = labels::title_line(title, id) + "\n";
     if file.metadata()?.len() > 0 {
@@ -54,19 +73,23 @@ pub fn rename(path: &Path, id: &SessionId, title: &str) -> io::Result<()> {
         }
     }
     file.write_all(line.as_bytes())?;
-    file.sync_data()
+    file.sync_data()?;
+    Ok(file)
 }
 
 /// Removes a session with what lies beside it, unless somebody has it open.
 pub fn remove(path: &Path) -> Result<(), LogError> {
-    let failed = |error| LogError::Io { path: path.to_path_buf(), error };
-    path.metadata().map_err(failed)?;
-    let _held = lock(path)?;
-    let beside = path.with_extension("");
-    if beside.is_dir() {
-        fs::remove_dir_all(&beside).map_err(failed)?;
+    let held = Held::of(path)?;
+    remove_held(&held, path)
+}
+
+/// The same for one that is still as old as it was when it was looked for.
+pub fn expire(path: &Path, before_ns: i64) -> Result<Expiry, LogError> {
+    let held = Held::of(path)?;
+    if SessionFile::at(path).is_none_or(|file| file.modified_ns >= before_ns) {
+        return Ok(Expiry::UsedSince);
     }
-    fs::remove_file(path).map_err(failed)
+    remove_held(&held, path).map(|()| Expiry::Removed)
 }
 
 /// Sessions that were not written to since then and that are ours to remove.
@@ -81,29 +104,48 @@ pub fn check(path: &Path) -> io::Result<Health> {
     look(File::open(path)?, |_| Ok(()))
 }
 
-/// Takes out what cannot be read and what stands there twice. The file as it was stays beside it.
-pub fn mend(path: &Path) -> Result<(Health, PathBuf), LogError> {
+/// Takes out what cannot be read and what stands there twice. The file as it was stays beside it, at the path
+/// that is given back; there is none where nothing was to be done.
+pub fn mend(path: &Path) -> Result<Option<PathBuf>, LogError> {
     let failed = |error| LogError::Io { path: path.to_path_buf(), error };
-    path.metadata().map_err(failed)?;
-    let held = lock(path)?;
-    let (part, kept) = (path.with_extension("part"), free_name(path));
-    let mended = || {
-        let file = OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&part)?;
-        let mut out = BufWriter::new(file);
-        let health = look(&held, |line| {
-            out.write_all(line.as_bytes())?;
-            out.write_all(b"\n")
-        })?;
-        out.into_inner().map_err(io::IntoInnerError::into_error)?.sync_data()?;
-        fs::hard_link(path, &kept).or_else(|_| fs::copy(path, &kept).map(drop))?;
-        fs::rename(&part, path)?;
-        Ok(health)
-    };
-    let health = mended().inspect_err(|_| {
+    let held = Held::of(path)?;
+    let part = path.with_extension("part");
+    let mended = mend_held(&held, path, &part).inspect_err(|_| {
         // What went wrong is told; half a file beside the whole one harms nobody.
         let _ = fs::remove_file(&part);
     });
-    Ok((health.map_err(failed)?, kept))
+    mended.map_err(failed)
+}
+
+fn mend_held(held: &Held, path: &Path, part: &Path) -> io::Result<Option<PathBuf>> {
+    let file = OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(part)?;
+    let mut out = BufWriter::new(file);
+    let health = look(&held.file, |line| {
+        out.write_all(line.as_bytes())?;
+        out.write_all(b"\n")
+    })?;
+    let mut file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
+    if health.is_whole() {
+        fs::remove_file(part)?;
+        return Ok(None);
+    }
+    file.sync_data()?;
+    let kept = free_name(path);
+    fs::hard_link(path, &kept).or_else(|_| fs::copy(path, &kept).map(drop))?;
+    fs::rename(part, path)?;
+    // Titles and tags are written without the lock: what came since the look goes along.
+    io::copy(&mut &held.file, &mut file)?;
+    file.sync_data()?;
+    Ok(Some(kept))
+}
+
+fn remove_held(_held: &Held, path: &Path) -> Result<(), LogError> {
+    let failed = |error| LogError::Io { path: path.to_path_buf(), error };
+    let beside = path.with_extension("");
+    if beside.is_dir() {
+        fs::remove_dir_all(&beside).map_err(failed)?;
+    }
+    fs::remove_file(path).map_err(failed)
 }
 
 /// Looks at all lines and hands on the good ones.

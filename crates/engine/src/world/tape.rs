@@ -261,18 +261,23 @@ impl Recorder {
     }
 
     fn write_out(&mut self) {
-        let mut bytes = Vec::new();
         if let Some(head) = self.head.take() {
+            let mut bytes = Vec::new();
             match serde_json::to_writer(&mut bytes, &Line::Head(head)) {
                 Ok(()) => bytes.push(b'\n'),
                 Err(error) => self.state = Recording::Failed(error.to_string()),
             }
+            self.put(&bytes);
         }
-        bytes.append(&mut self.waiting);
+        let waiting = std::mem::take(&mut self.waiting);
+        self.put(&waiting);
+    }
+
+    fn put(&mut self, bytes: &[u8]) {
         if bytes.is_empty() || matches!(self.state, Recording::Failed(_)) {
             return;
         }
-        if let Err(error) = self.write(&bytes) {
+        if let Err(error) = self.write(bytes) {
             let path = self.folder.join(&self.name);
             self.state = Recording::Failed(format!("{}: {error}", path.display()));
         }

@@ -1,23 +1,28 @@
 //! Session files that were cut off, flipped and written over: what is whole is kept, what is lost is told,
 //! and the conversation is one that an API takes.
+//!
+//! The suite looks at some places; every byte of the last 64 KB is cut off, and every byte flipped and written
+//! before, by `OSTLER_TEST_EVERY_BYTE=1 cargo test --release -p ostler-engine --test it damage`.
 
-use ostler_engine::session::{Index, Loaded, Log, Scope, Session, Stamp, State, Store, load};
+use ostler_engine::session::{Facts, Index, Loaded, Log, Scope, Session, Stamp, State, Store, load};
 use ostler_proto::{
     Access, Block, Decision, Entry, Intent, Mode, Preview, Reason, Section, SessionEvent, SessionId,
     ToolCall, ToolResult, Usage, session::CallState,
 };
 use ostler_testkit::{Protocol, check_history};
 use serde_json::json;
-use std::{fs, path::PathBuf};
+use std::{cell::RefCell, fs, path::PathBuf};
 
 const ID: &str = "11111111-2222-4333-8444-555555555555";
 /// How much of the end is cut off byte by byte.
 const END: usize = 64 << 10;
 
 struct Home {
-    folder: tempfile::TempDir,
     store: Store,
     path: PathBuf,
+    index: RefCell<Index>,
+    /// Holds all of it; goes last.
+    _folder: tempfile::TempDir,
 }
 
 impl Home {
@@ -25,16 +30,23 @@ impl Home {
         let folder = tempfile::tempdir().unwrap();
         let store = Store { homes: vec![folder.path().to_path_buf()] };
         let path = store.path_for(folder.path(), &SessionId::from(ID));
-        Self { folder, store, path }
+        let index = RefCell::new(Index::open(folder.path()).unwrap());
+        Self { store, path, index, _folder: folder }
     }
 
-    /// Writes a file and reads it as a resumed session would.
+    /// Writes a file, lists it, and reads it as a resumed session would.
     #[track_caller]
     fn load(&self, bytes: &[u8]) -> Loaded {
         fs::write(&self.path, bytes).unwrap();
+        self.list();
         let loaded = load(&self.path).unwrap();
         check_provider_takes(&loaded.state);
         loaded
+    }
+
+    #[track_caller]
+    fn list(&self) -> Vec<Facts> {
+        self.index.borrow_mut().list(&self.store, &Scope::Everywhere, 10).unwrap()
     }
 }
 
@@ -176,6 +188,7 @@ fn a_file_cut_off_anywhere_is_its_whole_lines() {
     for length in (bytes.len() - END..=bytes.len()).step_by(step()) {
         let whole = starts.partition_point(|start| *start <= length) - 1;
         let loaded = home.load(&bytes[..length]);
+        let listed = home.list();
         // All but its line end, and the line is whole.
         let is_whole_line = starts.get(whole + 1) == Some(&(length + 1));
         let lines = whole + usize::from(is_whole_line);
@@ -183,11 +196,9 @@ fn a_file_cut_off_anywhere_is_its_whole_lines() {
         assert_eq!(&loaded.state, state, "cut at {length}");
         let is_torn = length > starts[whole] && !is_whole_line;
         assert_eq!(loaded.damaged.len(), usize::from(is_torn), "cut at {length}: {:?}", loaded.damaged);
+        assert_eq!(listed[0].first_prompt.as_deref(), Some("«prompt 0» with \"quotes\""), "cut at {length}");
+        assert_eq!(listed[0].title.as_deref(), Some("The title"), "cut at {length}");
     }
-    let mut index = Index::open(home.folder.path()).unwrap();
-    let listed = index.list(&home.store, &Scope::Everywhere, 10).unwrap();
-    assert_eq!(listed[0].first_prompt.as_deref(), Some("«prompt 0» with \"quotes\""));
-    assert_eq!(listed[0].title.as_deref(), Some("The title"));
 }
 
 #[test]

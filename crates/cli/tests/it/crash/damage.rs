@@ -8,7 +8,7 @@ const ID: &str = "11111111-2222-4333-8444-555555555555";
 
 /// What is said of a line that is lost, and of one that is there twice, when a session is resumed.
 const LOST: &str = "cannot be read and was left out";
-const TWICE: &str = "stand there twice";
+const TWICE: &str = "there twice and counts once";
 
 const WORK: &str = r#"
 [[turn]]
@@ -72,7 +72,7 @@ impl Damaged {
         self.stage.server.assert_valid_histories();
         run(&["session", "fsck", "--repair"]).check_ok();
         let sound = run(&["session", "fsck"]);
-        assert!(sound.check_ok().stdout.contains("1 sessions, 0 damaged"), "{case}: {}", sound.stdout);
+        assert!(sound.check_ok().stdout.contains("1 session, 0 damaged"), "{case}: {}", sound.stdout);
         self.check_spared(case, bytes);
     }
 

@@ -86,6 +86,15 @@ fn a_session_open_in_one_terminal_is_not_opened_in_another() {
     assert_eq!(second.code, Some(1), "{}", second.stdout);
     let held = format!("open in another process (process {} on ", first.child.id());
     assert!(second.stderr.contains(&held) && second.stderr.contains("--fork-session"), "{}", second.stderr);
+    let path = stage.transcript();
+    let before = std::fs::read(&path).unwrap();
+    for words in [&["delete", ID][..], &["prune", "--older-than", "0m"]] {
+        let refused = beside(&stage, &[&["session"], words].concat());
+        let told = format!("is open in another process (process {} on ", first.child.id());
+        assert!(refused.stderr.contains(&told) && refused.stderr.contains(ID), "{}", refused.stderr);
+        assert!(refused.stderr.contains("so it was not removed"), "{}", refused.stderr);
+    }
+    assert_eq!(std::fs::read(&path).unwrap(), before);
     first.prompt("three");
     first.close().check_ok();
     stage.run(&["-p", "four", "--resume", ID]).check_ok();

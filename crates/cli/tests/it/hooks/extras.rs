@@ -143,7 +143,7 @@ fn what_hooks_ask_a_model_comes_out_of_the_budget() {
     let settings = json!({"hooks": {"PreToolUse": [{"hooks": [hook]}]}, "budget": {"usd": 0.3}});
     let stage = new_stage(&script, &settings);
     // Asking the small model takes 0.1 dollars each time, all else little.
-    let frames = stage.frames(&["--permission-mode", "acceptEdits", "--max-budget-usd", "0.05"]);
+    let frames = stage.frames(&["--permission-mode", "acceptEdits", "--max-budget-usd", "0.09"]);
     let result = frames.result();
     assert_eq!(result["subtype"], "error_max_budget_usd", "{result}");
     let asked = stage.server.requests().len();

@@ -82,10 +82,19 @@ fn exports_hold_everything_but_secrets() {
         let file = stage.home.join(format);
         let done =
             stage.run(&["session", "export", "11111111", "--format", format, "-o", file.to_str().unwrap()]);
-        assert!(done.check_ok().stderr.contains("secrets were taken out"), "{}", done.stderr);
+        assert!(done.check_ok().stderr.contains("taken out; others may be there"), "{}", done.stderr);
         let exported = stage.home.read(format);
         assert!(!exported.contains(SECRET) && exported.contains("[redacted:"), "{format}: {exported}");
         assert!(exported.contains("noted"), "{format}");
+    }
+    assert!(stage.home.read("md").starts_with(&format!("# Session {FIRST}\n")), "it has no title");
+    out(&stage, &["rename", "1111", &format!("Keys & <b>{SECRET}</b>\u{1b}[31m")]);
+    let titled = out(&stage, &["export", "1111"]);
+    assert!(titled.starts_with("# Keys & <b>[redacted:") && titled.contains(&format!("Session {FIRST}")));
+    assert!(!titled.contains('\u{1b}'), "{titled:?}");
+    let page = out(&stage, &["export", "1111", "--format", "html"]);
+    for heading in ["<title>Keys &amp; &lt;b&gt;[redacted:", "<h1>Keys &amp; &lt;b&gt;[redacted:"] {
+        assert!(page.contains(heading), "{page}");
     }
     let exported = stage.home.read("json");
     assert_eq!(exported.lines().count(), text.lines().count(), "every line");
@@ -111,7 +120,7 @@ fn removing_takes_what_lies_beside_and_spares_what_is_open() {
     let second = path.with_file_name(format!("{SECOND}.jsonl"));
     let file = std::fs::OpenOptions::new().append(true).open(&second).unwrap();
     file.set_modified(old).unwrap();
-    assert!(out(&stage, &["prune", "--dry-run"]).contains("1 sessions would be removed"));
+    assert!(out(&stage, &["prune", "--dry-run"]).contains("1 session would be removed"));
     assert!(out(&stage, &["prune", "--older-than", "60d"]).contains("removed 0"));
     file.lock().unwrap();
     assert!(out(&stage, &["prune"]).contains("removed 0"), "it is open");

@@ -39,8 +39,18 @@ const SELECT_KNOWN: &str = "SELECT path, size, modified, shown, created, title, 
 /// The cache.
 pub struct Index {
     database: Connection,
-    /// Where it lies; nowhere if it is only for this process.
-    path: Option<PathBuf>,
+    place: Place,
+}
+
+/// Where the cache lies.
+enum Place {
+    /// In this file.
+    File(PathBuf),
+    /// In memory, for this process only, because it cannot be kept.
+    Memory {
+        /// Why not, and where.
+        because: String,
+    },
 }
 
 /// A session in which words were found.
@@ -60,14 +70,24 @@ impl Index {
             remove(&path);
             Self::open_file(&path)
         }) {
-            Ok(database) => Ok(Self { database, path: Some(path) }),
-            Err(error) => {
-                tracing::warn!(%error, path = %path.display(), "the index of sessions cannot be kept");
-                let database = Connection::open_in_memory()?;
-                database.execute_batch(TABLES)?;
-                Ok(Self { database, path: None })
-            }
+            Ok(database) => Ok(Self { database, place: Place::File(path) }),
+            Err(error) => Self::in_memory(&path, &error),
         }
+    }
+
+    /// Why the cache cannot be kept, if it cannot: it is made from all files each time then.
+    pub fn trouble(&self) -> Option<&str> {
+        match &self.place {
+            Place::File(_) => None,
+            Place::Memory { because } => Some(because),
+        }
+    }
+
+    fn in_memory(path: &Path, error: &rusqlite::Error) -> rusqlite::Result<Self> {
+        let because = format!("cannot write {}: {error}", path.display());
+        let database = Connection::open_in_memory()?;
+        database.execute_batch(TABLES)?;
+        Ok(Self { database, place: Place::Memory { because } })
     }
 
     /// The newest sessions, at most so many.
@@ -107,6 +127,10 @@ impl Index {
 
     /// A session is no more.
     pub fn forget(&mut self, path: &Path) -> rusqlite::Result<()> {
+        self.or_anew(|index| index.forget_row(path))
+    }
+
+    fn forget_row(&self, path: &Path) -> rusqlite::Result<()> {
         let id =
             self.database.query_row("SELECT id FROM session WHERE path = ?1", [text(path)], |row| row.get(0));
         let Some(id) = id.optional()? else { return Ok(()) };
@@ -128,19 +152,23 @@ impl Index {
         known
             .iter()
             .filter(|path| !there.contains(path.as_str()))
-            .try_for_each(|path| self.forget(Path::new(path)))
+            .try_for_each(|path| self.forget_row(Path::new(path)))
     }
 
-    /// Does something, and once more with a new cache if the old one is damaged.
+    /// Does something; once more with a new cache if the old one is damaged, and in memory where there is no
+    /// room for one.
     fn or_anew<T>(&mut self, act: impl Fn(&mut Self) -> rusqlite::Result<T>) -> rusqlite::Result<T> {
         let result = act(self);
-        let (Err(error), Some(path)) = (&result, &self.path) else { return result };
+        let (Err(error), Place::File(path)) = (&result, &self.place) else { return result };
+        let path = path.clone();
         tracing::warn!(%error, path = %path.display(), "the index of sessions is made anew");
         self.database = Connection::open_in_memory()?;
-        remove(path);
-        let folder = path.parent().map(Path::to_path_buf).unwrap_or_default();
-        *self = Self::open(&folder)?;
-        act(self)
+        remove(&path);
+        *self = Self::open(path.parent().unwrap_or(&path))?;
+        act(self).or_else(|error| {
+            *self = Self::in_memory(&path, &error)?;
+            act(self)
+        })
     }
 
     fn open_file(path: &Path) -> rusqlite::Result<Connection> {

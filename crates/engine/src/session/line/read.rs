@@ -5,6 +5,7 @@ use super::{
     super::compacted,
     INTERRUPTED, INTERRUPTED_TOOLS, OWN_TYPE,
     message::{Message, Quick, Thorough},
+    own,
 };
 use ostler_proto::{
     Block, Entry, EntryId, Json, Mode, Role, SessionEvent, StateChange, ToolResult, session::CallState,
@@ -18,7 +19,7 @@ use std::borrow::Cow;
 pub(in crate::session) enum Keep {
     /// All there is.
     Everything,
-    /// What the fold needs: not what programs got of a result, or what hooks said.
+    /// What the fold needs: not what programs got of a result, what an approval prompt showed, or what hooks said.
     Conversation,
 }
 
@@ -94,6 +95,9 @@ pub(in crate::session) fn understand(line: &str, keep: Keep) -> Result<Said, Str
     if keep == Keep::Conversation {
         if is_beside_the_point(line) {
             return Ok(Said { is_ours: true, ..Said::default() });
+        }
+        if let Some(entry) = own::quick(line) {
+            return Ok(Said { is_ours: true, entries: vec![entry], ..Said::default() });
         }
         // A block that is not of the plainest shape takes the long way.
         if let Ok(mut raw) = serde_json::from_str::<Raw<Quick, IgnoredAny>>(line) {

@@ -65,7 +65,10 @@ async fn keep(
 ) -> (Option<(PathBuf, u64)>, String) {
     let kept = match (recording.kept(), artifacts) {
         (Kept::Yes(spooled), _) => Ok((spooled.path, spooled.size)),
-        (Kept::Failed(error), _) => Err(format!("; the rest could not be kept: {error}")),
+        (Kept::Failed(error), artifacts) => {
+            artifacts.inspect(|artifacts| artifacts.failed(&error));
+            Err(format!("; the rest could not be kept: {error}"))
+        }
         // What is not on the disk yet was short enough to be whole in memory.
         (Kept::No, Some(artifacts)) => match artifacts.keep(whole.to_owned()).await {
             Ok(kept) => Ok((kept.path, whole.len() as u64)),
