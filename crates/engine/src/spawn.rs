@@ -186,7 +186,7 @@ fn deck(start: &Start) -> Deck {
     let Some(path) = start.log.path().filter(|_| start.recording == Recording::On) else {
         return Deck::live();
     };
-    Deck::recording(tape::folder(path), |source| Head {
+    Deck::recording(&tape::folder(path), |source| Head {
         version: Head::VERSION,
         session: start.id.clone(),
         seed: source.seed(),

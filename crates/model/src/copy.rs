@@ -28,19 +28,8 @@ pub struct Copied {
 pub struct Head {
     /// The API, as in [`ModelRow::api`]; empty when nothing was sent.
     pub api: String,
-    /// The request's body.
-    pub body: Digest,
     /// The API's id of the request.
     pub request: Option<String>,
-}
-
-/// What tells bytes apart without keeping them.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Digest {
-    /// How many.
-    pub len: usize,
-    /// Their hash, in hex.
-    pub hash: String,
 }
 
 /// The name scripts go by among APIs.
@@ -65,7 +54,6 @@ impl Copy {
     pub(crate) fn sends(&self, api: &str, body: &Bytes) {
         self.change(|copied| {
             api.clone_into(&mut copied.head.api);
-            copied.head.body = Digest::of(body);
             copied.request = body.clone();
         });
     }
@@ -124,18 +112,6 @@ fn unreadable(message: String) -> ModelError {
     ModelError::hopeless(ErrorKind::InvalidRequest, message)
 }
 
-impl Digest {
-    /// Of these bytes.
-    pub fn of(bytes: &[u8]) -> Self {
-        Self { len: bytes.len(), hash: blake3::hash(bytes).to_hex().to_string() }
-    }
-
-    /// Of the body that a request would go out as.
-    pub fn of_request(request: &Request, row: &ModelRow) -> Self {
-        Self::of(&body(request, row))
-    }
-}
-
 /// The body that a request would go out as; a script is sent nothing, so any true likeness will do.
 pub fn body(request: &Request, row: &ModelRow) -> Vec<u8> {
     let api = APIS.into_iter().find(|api| api.name == row.api).unwrap_or(&crate::anthropic::API);
@@ -168,7 +144,7 @@ mod tests {
         let copy = Copy::new();
         let live: Vec<_> = player.stream_copied(request(), copy.clone()).collect().await;
         let copied = copy.take();
-        assert_eq!(copied.head.body, Digest::of_request(&request(), &script::row()));
+        assert_eq!(copied.request, body(&request(), &script::row()));
         let again: Vec<_> = copied.read(&request()).collect().await;
         assert_eq!(again, live);
         assert!(live.len() > 5 && copy.take() == Copied::default());

@@ -21,7 +21,7 @@ mod written;
 
 pub use api::Api;
 pub use catalog::Catalog;
-pub use copy::{Copied, Copy, Digest, Head, body};
+pub use copy::{Copied, Copy, Head, body};
 pub use environment::{Environment, EnvironmentError, Vendor};
 pub use error::{Action, ChooseError, ModelError};
 pub use http::{Waits, sse::ByteStream};

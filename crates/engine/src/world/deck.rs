@@ -11,7 +11,7 @@ use ostler_model::Copied;
 use ostler_proto::{EntryId, SessionId};
 use serde::{Serialize, de::DeserializeOwned};
 use std::{
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -45,7 +45,7 @@ impl Deck {
     }
 
     /// Lets everything through and writes it down in a folder.
-    pub(crate) fn recording(folder: PathBuf, head: impl FnOnce(&Source) -> Head) -> Self {
+    pub(crate) fn recording(folder: &Path, head: impl FnOnce(&Source) -> Head) -> Self {
         let source = Source::live();
         let recorder = Box::new(Recorder::new(folder, head(&source)));
         Self::with(source, Mode::Recording(recorder))
@@ -77,7 +77,7 @@ impl Deck {
         let mut inner = self.lock();
         let at = inner.source.look();
         if let Mode::Recording(recorder) = &mut inner.mode {
-            recorder.add(&Line::Came { at, what: what() });
+            recorder.add(Line::Came { at, what: what() });
         }
     }
 
@@ -111,7 +111,7 @@ impl Deck {
         let at = inner.source.look();
         if let Mode::Recording(recorder) = &mut inner.mode {
             match serde_json::to_value(&answer) {
-                Ok(value) => recorder.add(&Line::Gave { at, of: of.to_owned(), value }),
+                Ok(value) => recorder.add(Line::Gave { at, of: of.to_owned(), value }),
                 Err(error) => recorder.stop(&format!("the answer to '{of}' cannot be written down: {error}")),
             }
         }

@@ -1,5 +1,6 @@
 //! A text by what it has in common with the one before it. Requests extend each other, so that little is left of each.
 
+use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 /// A text that begins and ends like another.
@@ -7,8 +8,9 @@ use serde::{Deserialize, Serialize};
 pub(crate) struct Delta {
     /// Bytes at the start that are the other's.
     start: usize,
-    /// What stands between.
-    between: String,
+    /// What stands between: a part of the text itself, which may be too long to copy.
+    #[serde(with = "text")]
+    between: Bytes,
     /// Bytes at the end that are the other's.
     end: usize,
 }
@@ -16,7 +18,7 @@ pub(crate) struct Delta {
 impl Delta {
     /// What of a text is not in the one before it. Both are long and mostly the same, so they are held against
     /// each other piece by piece and not looked at otherwise.
-    pub(super) fn new(before: &[u8], now: &[u8]) -> Self {
+    pub(super) fn new(before: &[u8], now: &Bytes) -> Self {
         let mut start = common(before, now);
         while now.get(start).is_some_and(|byte| !is_boundary(*byte)) {
             start -= 1;
@@ -27,14 +29,28 @@ impl Delta {
         while end > 0 && !is_boundary(now[now.len() - end]) {
             end -= 1;
         }
-        let between = String::from_utf8_lossy(&now[start..now.len() - end]).into_owned();
-        Self { start, between, end }
+        Self { start, between: now.slice(start..now.len() - end), end }
     }
 
     /// The text, given the one before it; none when that is another.
     pub(super) fn apply(&self, before: &str) -> Option<String> {
         let end = before.len().checked_sub(self.end)?;
-        Some(format!("{}{}{}", before.get(..self.start)?, self.between, before.get(end..)?))
+        let between = String::from_utf8_lossy(&self.between);
+        Some([before.get(..self.start)?, &between, before.get(end..)?].concat())
+    }
+}
+
+/// Bytes that are text, as JSON has it.
+mod text {
+    use bytes::Bytes;
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(bytes: &Bytes, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&String::from_utf8_lossy(bytes))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Bytes, D::Error> {
+        String::deserialize(deserializer).map(Bytes::from)
     }
 }
 
@@ -58,7 +74,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn delta(before: &str, now: &str) -> Delta {
-        Delta::new(before.as_bytes(), now.as_bytes())
+        Delta::new(before.as_bytes(), &Bytes::copy_from_slice(now.as_bytes()))
     }
 
     proptest! {

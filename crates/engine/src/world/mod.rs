@@ -8,6 +8,7 @@ pub(crate) mod hands;
 pub(crate) mod kept;
 pub(crate) mod model;
 pub(crate) mod player;
+mod scribe;
 mod settings;
 pub(crate) mod source;
 pub(crate) mod tape;

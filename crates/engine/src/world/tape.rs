@@ -2,31 +2,29 @@
 //! only ever added to, and may end anywhere: a lost end shortens what can be replayed and nothing else.
 #![expect(clippy::disallowed_types, reason = "the home of recordings")]
 
-use super::{Came, delta::Delta, source::Moment};
+use super::{
+    Came,
+    delta::Delta,
+    scribe::{Scribe, Task},
+    source::Moment,
+};
 use crate::{
     context::Snapshot,
     session::{Stamp, each_line_from},
     spawn::{Limits, Origin},
 };
-use bytes::Bytes;
 use ostler_model::{Copied, Head as Exchange};
 use ostler_proto::{Json, ModelRow, Section, SessionId};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::VecDeque,
-    fs::{self, DirBuilder, File, OpenOptions},
-    io::{self, BufRead, BufReader, Write},
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    fs::{self, File},
+    io::{self, BufRead, BufReader},
     path::{Path, PathBuf},
 };
-use zstd::bulk::Compressor;
 
 /// The form of tapes this version writes.
 const VERSION: u32 = 2;
-/// How much waits in memory before it is written.
-const CHUNK: usize = 256 << 10;
-/// Quick and good enough: tapes are mostly repetition.
-const LEVEL: i32 = 1;
 
 /// One line of a tape.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -117,30 +115,23 @@ pub(crate) struct Head {
 /// A tape that is being written. What cannot be written ends the recording, never the session.
 #[derive(Debug)]
 pub(crate) struct Recorder {
-    folder: PathBuf,
-    name: String,
-    /// What the process began with, until it is written.
+    /// What the process began with, until that is known for good.
     head: Option<Box<Head>>,
-    waiting: Vec<u8>,
-    /// The body of the last request.
-    last: Bytes,
+    scribe: Scribe,
     entries: usize,
     state: Recording,
-    /// Open as soon as there is something to write.
-    tape: Option<File>,
-    press: Option<Press>,
 }
-
-/// What makes bytes shorter. Kept, because making one costs more than all it does for an answer.
-struct Press(Compressor<'static>);
 
 /// Whether more is put on a tape.
 #[derive(Debug, PartialEq, Eq)]
 enum Recording {
     On,
+    /// Not any more, in good order.
+    Ended,
     /// It cannot be written, for this reason, which nobody was told yet.
     Failed(String),
-    Off,
+    /// It cannot be written, and that was told.
+    Told,
 }
 
 /// A tape that was read.
@@ -176,141 +167,70 @@ pub(crate) fn entries(transcript: &Path, from: u64) -> Result<VecDeque<String>, 
 
 impl Recorder {
     /// A new tape in this folder; nothing is written yet.
-    pub(crate) fn new(folder: PathBuf, head: Head) -> Self {
+    pub(crate) fn new(folder: &Path, head: Head) -> Self {
         let name = format!("{:013}-{:016x}.tape.zst", head.at.wall_ms, head.seed);
-        let head = Some(Box::new(head));
-        Self {
-            folder,
-            name,
-            head,
-            waiting: Vec::new(),
-            last: Bytes::new(),
-            entries: 0,
-            state: Recording::On,
-            tape: None,
-            press: None,
-        }
+        let scribe = Scribe::new(folder.join(name));
+        Self { head: Some(Box::new(head)), scribe, entries: 0, state: Recording::On }
     }
 
     /// Puts a line on the tape.
-    pub(crate) fn add(&mut self, line: &Line) {
-        if self.state != Recording::On {
-            return;
-        }
-        match serde_json::to_writer(&mut self.waiting, line) {
-            Ok(()) => self.waiting.push(b'\n'),
-            Err(error) => self.state = Recording::Failed(error.to_string()),
-        }
-        if self.waiting.len() >= CHUNK {
-            self.write_out();
-        }
+    pub(crate) fn add(&mut self, line: Line) {
+        self.hand_over(Task::Line(Box::new(line)));
     }
 
     /// Puts an exchange on the tape.
     pub(crate) fn exchange(&mut self, copied: Copied) {
-        if self.state != Recording::On {
-            return;
-        }
-        let request = Delta::new(&self.last, &copied.request);
-        self.last = copied.request;
-        let answer = match String::from_utf8(copied.bytes) {
-            Ok(text) => Answered::Text(text),
-            Err(error) => Answered::Bytes(error.into_bytes()),
-        };
-        self.add(&Line::Exchange { head: copied.head, request, answer });
+        self.hand_over(Task::Exchange(Box::new(copied)));
     }
 
     /// So many lines went into the transcript, which was so long before the first one.
     pub(crate) fn wrote(&mut self, lines: usize, before: Option<u64>) {
         self.entries += lines;
-        if let (Some(head), Some(length), true) = (&mut self.head, before, self.entries == lines) {
-            head.transcript = length;
+        if let (true, Some(mut head)) = (self.entries > 0, self.head.take()) {
+            head.transcript = before.unwrap_or(head.transcript);
+            self.hand_over(Task::Head(head));
         }
     }
 
     /// Nothing more is put on the tape, for this reason.
     pub(crate) fn stop(&mut self, why: &str) {
-        self.add(&Line::Stopped { why: why.to_owned() });
+        self.add(Line::Stopped { why: why.to_owned() });
         self.end();
     }
 
     /// The process leaves the session.
     pub(crate) fn close(&mut self) {
-        self.add(&Line::Closed { entries: self.entries });
+        self.add(Line::Closed { entries: self.entries });
         self.end();
     }
 
-    /// Writes what waits. Gives the problem once, when there is one. A session without a transcript leaves no
-    /// tape either.
+    /// Has written what was handed over. Gives the problem once, when there is one. A session without a transcript
+    /// leaves no tape either.
     pub(crate) fn flush(&mut self) -> Option<String> {
-        if self.entries > 0 {
-            self.write_out();
+        if let Recording::On | Recording::Ended = self.state
+            && let Err(problem) = self.scribe.finish()
+        {
+            self.state = Recording::Failed(problem);
         }
-        match std::mem::replace(&mut self.state, Recording::Off) {
+        match std::mem::replace(&mut self.state, Recording::Told) {
             Recording::Failed(problem) => return Some(problem),
-            Recording::On => self.state = Recording::On,
-            Recording::Off => {}
+            state @ (Recording::On | Recording::Ended | Recording::Told) => self.state = state,
         }
         None
     }
 
+    fn hand_over(&mut self, task: Task) {
+        if self.state == Recording::On
+            && let Err(problem) = self.scribe.hand_over(task)
+        {
+            self.state = Recording::Failed(problem);
+        }
+    }
+
     fn end(&mut self) {
         if self.state == Recording::On {
-            self.state = Recording::Off;
+            self.state = Recording::Ended;
         }
-    }
-
-    fn write_out(&mut self) {
-        if let Some(head) = self.head.take() {
-            let mut bytes = Vec::new();
-            match serde_json::to_writer(&mut bytes, &Line::Head(head)) {
-                Ok(()) => bytes.push(b'\n'),
-                Err(error) => self.state = Recording::Failed(error.to_string()),
-            }
-            self.put(&bytes);
-        }
-        let waiting = std::mem::take(&mut self.waiting);
-        self.put(&waiting);
-    }
-
-    fn put(&mut self, bytes: &[u8]) {
-        if bytes.is_empty() || matches!(self.state, Recording::Failed(_)) {
-            return;
-        }
-        if let Err(error) = self.write(bytes) {
-            let path = self.folder.join(&self.name);
-            self.state = Recording::Failed(format!("{}: {error}", path.display()));
-        }
-    }
-
-    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let frame = self.press()?.compress(bytes)?;
-        let mut tape = if let Some(tape) = self.tape.take() {
-            tape
-        } else {
-            let path = self.folder.join(&self.name);
-            OpenOptions::new().create(true).append(true).mode(0o600).open(path)?
-        };
-        tape.write_all(&frame)?;
-        self.tape = Some(tape);
-        Ok(())
-    }
-
-    /// What all that is written goes through; the folder is there from then on.
-    fn press(&mut self) -> io::Result<&mut Compressor<'static>> {
-        let press = if let Some(press) = self.press.take() {
-            press
-        } else {
-            DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
-            Press(Compressor::new(LEVEL)?)
-        };
-        Ok(&mut self.press.insert(press).0)
-    }
-}
-
-impl std::fmt::Debug for Press {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Press")
     }
 }
 
