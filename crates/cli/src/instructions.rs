@@ -1,8 +1,9 @@
 //! `ostler instructions`: which files with instructions a session here would read, in order, why, and which not.
 //! Only looks.
 
-use crate::{args::Args, count, machine::Machine, say, wire};
+use crate::{args::Args, machine::Machine, say, wire};
 use ostler_control::instructions::{Cause, Found, Skipped};
+use ostler_engine::rewind::count;
 use ostler_proto::{Instruction, Json};
 use ostler_serve::visible;
 use serde_json::json;

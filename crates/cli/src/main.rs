@@ -173,12 +173,6 @@ fn say(text: &str) {
     let _ = std::io::Write::write_all(&mut std::io::stdout().lock(), text.as_bytes());
 }
 
-/// So many things, in words; things that take an s.
-fn count(number: usize, thing: &str) -> String {
-    let end = if number == 1 { "" } else { "s" };
-    format!("{number} {thing}{end}")
-}
-
 /// Writes to stderr, likewise.
 fn complain(text: &str) {
     let _ = std::io::Write::write_all(&mut std::io::stderr().lock(), text.as_bytes());

@@ -157,19 +157,25 @@ pub fn files(kept: &Kept, way: Way) -> Result<(Rewound, Lines), CheckpointError>
     }
 }
 
+/// So many things, in words; things that take an s.
+pub fn count(number: usize, thing: &str) -> String {
+    let end = if number == 1 { "" } else { "s" };
+    format!("{number} {thing}{end}")
+}
+
 /// What became of files, as people read it.
 pub fn report(rewound: &Rewound, lines: Lines, trial: Trial, cwd: &Path) -> String {
     let shown = |path: &Path| plain(&path.strip_prefix(cwd).unwrap_or(path).to_string_lossy());
     let mut text: Vec<String> =
         rewound.changes.iter().map(|change| format!("  {}", shown(&change.path))).collect();
     text.push(format!(
-        "{} {} files, {} lines added, {} taken away",
+        "{} {}, {} added, {} taken away",
         match trial {
             Trial::Only => "would change",
             Trial::No => "changed",
         },
-        rewound.files().count(),
-        lines.insertions,
+        count(rewound.files().count(), "file"),
+        count(lines.insertions, "line"),
         lines.deletions
     ));
     text.extend(rewound.kept.iter().map(|kept| format!("kept {}: {}", shown(&kept.path), kept.why)));

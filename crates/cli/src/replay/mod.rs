@@ -15,6 +15,7 @@ use crate::{
 };
 use anyhow::{anyhow, bail};
 use ostler_engine::replay::{Given, Relived, Replayed, Run, Verdict, replay, tapes};
+use ostler_engine::rewind::count;
 use ostler_proto::Json;
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -133,22 +134,21 @@ fn transcript(wanted: &str, machine: &Machine) -> anyhow::Result<PathBuf> {
 }
 
 fn in_words(run: &Replayed) -> String {
-    let Replayed { tape, requests, entries, verdict, .. } = run;
-    let what = format!("{requests} requests and {entries} lines of the transcript came to the same");
+    let Replayed { tape, verdict, .. } = run;
+    let (requests, entries) = (count(run.requests, "request"), count(run.entries, "line"));
+    let what = format!("{requests} and {entries} of the transcript came to the same");
     match verdict {
         Verdict::Same => what,
         Verdict::SameSoFar(why) => format!("{what}; the recording goes no further: {why}"),
         Verdict::Different(how) => {
-            format!(
-                "DIFFERENT after {requests} requests and {entries} lines: {how}\n  recording: {}",
-                tape.display()
-            )
+            format!("DIFFERENT after {requests} and {entries}: {how}\n  recording: {}", tape.display())
         }
     }
 }
 
 fn calls_in_words(Relived { same, given }: &Relived) -> String {
-    let first = format!("  {same} calls were run again and came to the same, {} were not run\n", given.len());
+    let first =
+        format!("  {} came to the same when run again, {} not run\n", count(*same, "call"), given.len());
     let each = given.iter().map(|Given { call, tool, why }| format!("    {tool} {call}: {why}\n"));
     std::iter::once(first).chain(each).collect()
 }

@@ -10,8 +10,9 @@ use find::SHORTEST_ID;
 pub(crate) use find::{Found, find, pick, table};
 pub(crate) use retention::now_and_then;
 
-use crate::{args::Args, complain, count, machine::Machine, say, wire};
+use crate::{args::Args, complain, machine::Machine, say, wire};
 use anyhow::{Context, anyhow, bail, ensure};
+use ostler_engine::rewind::count;
 use ostler_engine::session::{Facts, Index, LogError, Scope, SessionFile, upkeep};
 use ostler_proto::content::{Sink, clean};
 use std::path::PathBuf;

@@ -3,7 +3,8 @@
 #![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "a note of when this was last done")]
 
 use super::with_index;
-use crate::{complain, count, machine::Machine, say, wire};
+use crate::{complain, machine::Machine, say, wire};
+use ostler_engine::rewind::count;
 use ostler_engine::session::{
     SessionFile,
     upkeep::{self, Expiry},

@@ -2,11 +2,12 @@
 
 use crate::{
     args::Args,
-    complain, count,
+    complain,
     machine::Machine,
     session::{self, Found},
 };
 use anyhow::{bail, ensure};
+use ostler_engine::rewind::count;
 use ostler_engine::{
     Origin,
     session::{Fork, Loaded, Log, LogError, State, Store, Until, Writer, load_until},

@@ -95,7 +95,7 @@ fn an_eventful_session_comes_to_the_same_over_every_api() {
         assert_eq!(stage.repo.read("a.txt"), "other", "nothing runs in a replay");
         let said = stage.run(&["replay", stage.transcript().file_stem().unwrap().to_str().unwrap()]);
         let said = &said.check_ok().stdout;
-        assert!(said.contains("run 2 of 2: 1 requests and") && said.contains("came to the same"), "{said}");
+        assert!(said.contains("run 2 of 2: 1 request and") && said.contains("came to the same"), "{said}");
     }
 }
 
@@ -147,7 +147,7 @@ fn differences_are_found_and_shown_where_they_begin() {
     fs::write(&transcript, whole.replace("said so", "said no")).unwrap();
     let done = stage.run(&["replay", transcript.to_str().unwrap()]);
     assert_eq!(done.code, Some(1), "{}", done.stdout);
-    assert!(done.stdout.contains("DIFFERENT after 1 requests"), "{}", done.stdout);
+    assert!(done.stdout.contains("DIFFERENT after 1 request"), "{}", done.stdout);
     assert!(done.stdout.contains("then: …") && done.stdout.contains("said no"), "{}", done.stdout);
     assert!(done.stdout.contains("now:  …") && done.stdout.contains("said so"), "{}", done.stdout);
     // A prompt that was another makes another request, which is found before the answer to it.

@@ -45,7 +45,7 @@ fn files_go_back_and_forth() {
     let list = stage.run(&["rewind", "--list"]).check_ok().stdout.clone();
     assert!(list.starts_with("session s1\n  1  ") && list.contains("p2  add a line"), "{list}");
     let dry = stage.run(&["rewind", "--to", "1", "--dry-run"]).check_ok().stdout.clone();
-    assert_eq!(dry, "  a.txt\nwould change 1 files, 1 lines added, 2 taken away\n");
+    assert_eq!(dry, "  a.txt\nwould change 1 file, 1 line added, 2 taken away\n");
     assert_eq!(text(&stage), "one\n2\nthree\nfour\n");
 
     stage.run(&["rewind", "--to", "p1"]).check_ok();

@@ -45,7 +45,7 @@ fn a_prompt_is_sent_again_to_another_model_and_the_session_stays() {
     let new = result["session_id"].as_str().unwrap();
     assert!(new != id && stage.transcripts().iter().any(|path| path.file_stem().unwrap() == new));
     // The copy is a session of its own, recorded like any other.
-    assert!(stage.run(&["replay", new]).check_ok().stdout.contains("1 requests and"));
+    assert!(stage.run(&["replay", new]).check_ok().stdout.contains("1 request and"));
 
     // From the very first, with the session's own model.
     let done = stage.run(&["replay", id, "--from", "1", "--", "--max-turns", "3"]);
