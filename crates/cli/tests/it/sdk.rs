@@ -89,7 +89,7 @@ asyncio.run(main())
 "#;
     let Some(said) = python(&stage, program) else { return };
     let expected = "['System prompt', 'System tools', 'Messages', 'Free space', 'Reserved for the answer']\n\
-        claude-sonnet-4-5 200000 True True\n10 10 False [] [] []\nTrue Bash\n";
+        claude-sonnet-4-5 200000 True True\n10 10 True [] [] []\nTrue Bash\n";
     assert_eq!(said, expected);
 }
 
