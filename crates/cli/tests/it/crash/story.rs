@@ -16,6 +16,10 @@ pub(super) const TURN: usize = 3;
 /// A stage where the model works through so many answers.
 pub(super) fn stage(answers: usize) -> Stage {
     let stage = Stage::new(&(1..=answers).map(answer).collect::<String>());
+    // Who is killed leaves the folder for its commands' temporary files behind.
+    let temporary = stage.home.join("tmp");
+    std::fs::create_dir(&temporary).unwrap();
+    let stage = stage.with_env("TMPDIR", temporary.to_str().unwrap());
     for file in FILES {
         stage.repo.write(file, beginning(file));
     }
