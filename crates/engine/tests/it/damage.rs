@@ -197,7 +197,12 @@ fn a_file_cut_off_anywhere_is_its_whole_lines() {
         let is_torn = length > starts[whole] && !is_whole_line;
         assert_eq!(loaded.damaged.len(), usize::from(is_torn), "cut at {length}: {:?}", loaded.damaged);
         assert_eq!(listed[0].first_prompt.as_deref(), Some("«prompt 0» with \"quotes\""), "cut at {length}");
-        assert_eq!(listed[0].title.as_deref(), Some("The title"), "cut at {length}");
+        // Lists look for a title near the end; where its line there is cut off, that is what the cut costs.
+        let is_title = |start: usize| bytes[start..].starts_with(br#"{"type":"custom-title""#);
+        let is_near = |line: &[usize]| line[1] <= length && line[0] + END > length && is_title(line[0]);
+        if starts.windows(2).any(is_near) {
+            assert_eq!(listed[0].title.as_deref(), Some("The title"), "cut at {length}");
+        }
     }
 }
 
