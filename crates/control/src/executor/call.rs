@@ -185,6 +185,8 @@ impl Worker {
     async fn plan_in_order(&self, tool: &Registered, input: &Json) -> Result<Proposal, Outcome> {
         self.or_cancelled(self.ticket.wait_for_earlier_plans()).await?;
         loop {
+            // Asked before the look: an earlier call that ends during it may be what it missed.
+            let follows = self.ticket.follows_any();
             match self.plan_once(tool, input).await {
                 Ok(proposal) => {
                     let access = &proposal.subject.intent.access;
@@ -194,8 +196,9 @@ impl Worker {
                     }
                     self.or_cancelled(self.ticket.wait_until_clear(access)).await?;
                 }
-                Err(_) if self.ticket.follows_an_effect() => {
-                    self.or_cancelled(self.ticket.wait_for_earlier_effects()).await?;
+                // A read counts too: an edit behind it may be of what it shows.
+                Err(_) if follows => {
+                    self.or_cancelled(self.ticket.wait_for_earlier_calls()).await?;
                 }
                 Err(error) => return Err(error.into()),
             }

@@ -58,9 +58,9 @@ impl Ticket {
         self.earlier_any(|earlier| earlier.is_none_or(|earlier| earlier.conflicts_with(access)))
     }
 
-    /// Whether an earlier open call might still change the world.
-    pub(super) fn follows_an_effect(&self) -> bool {
-        self.earlier_any(|earlier| earlier.is_none_or(Access::has_effect))
+    /// Whether an earlier call is open.
+    pub(super) fn follows_any(&self) -> bool {
+        self.earlier_any(|_| true)
     }
 
     /// Waits until no earlier open call conflicts with this access.
@@ -68,9 +68,9 @@ impl Ticket {
         self.wait_until(|earlier| earlier.is_some_and(|earlier| !earlier.conflicts_with(access))).await;
     }
 
-    /// Waits until no earlier open call can change the world any more.
-    pub(super) async fn wait_for_earlier_effects(&self) {
-        self.wait_until(|earlier| earlier.is_some_and(|earlier| !earlier.has_effect())).await;
+    /// Waits until no earlier call is open.
+    pub(super) async fn wait_for_earlier_calls(&self) {
+        self.wait_until(|_| false).await;
     }
 
     fn earlier_any(&self, test: impl Fn(Option<&Access>) -> bool) -> bool {
